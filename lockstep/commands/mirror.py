@@ -23,7 +23,7 @@ from lockstep.commands import (
 from lockstep.forms import table
 from lockstep.inventory import load
 from lockstep.mirror import apt, needs, snapshot, sources, wheels
-from lockstep.mirror.check import gone
+from lockstep.mirror.check import gone, headers_gone
 from lockstep.mirror.needs import ANY, Kind
 from lockstep.mirror.snapshot import Part, Unusable
 from lockstep.mirror.trouble import MirrorError, Trouble, public
@@ -71,14 +71,16 @@ def _run(arguments: argparse.Namespace) -> int:
 def _with_repositories(
     arguments: argparse.Namespace, plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None
 ) -> int:
-    archives = _archives(arguments.archive or (), {kind.release.name for kind in kinds})
+    releases = {kind.release.name for kind in kinds}
+    archives = _archives(arguments.archive or (), releases)
+    kernels = _kernels(arguments.kernel or (), releases)
     roots = dict(_roots(kinds, archives))
     troubles: list[Trouble] = []
     for release, (root, own) in roots.items():
         root.update()
         troubles += [
             _hinted(one, release, archived=any(s.name == apt.ARCHIVE for s in root.sources))
-            for one in gone(root, own)
+            for one in (*gone(root, own), *headers_gone(root, own, kernels.get(release, ())))
         ]
     if troubles:
         show(
@@ -88,11 +90,11 @@ def _with_repositories(
         )
         return ExitStatus.DIFFERS
     parts = [
-        Part(release, root, _files(root, own, arguments.kernel or ()))
+        Part(release, root, _files(root, own, kernels.get(release, ())))
         for release, (root, own) in roots.items()
     ]
     content = snapshot.content(plan.spec.name, parts)
-    notes = "".join(f"{note}\n" for note in _notes(kinds, arguments.kernel, lock))
+    notes = "".join(f"{note}\n" for note in _notes(kinds, kernels, lock))
     size = sum(deb.size for part in parts for deb in part.debs)
     found = (
         f"every package of {count(len(plan.nodes), 'node')} is in a repository: "
@@ -143,14 +145,9 @@ def _archives(options: Sequence[str], releases: set[str]) -> dict[str, Path]:
         return {name: path for name, path in found.items() if path is not None}
     chosen = {}
     for text in options:
-        release, equals, file = text.rpartition("=")
-        if not equals and len(releases) == 1:
-            release = next(iter(releases))
-        if release not in releases:
-            raise WrongUse(
-                f"--archive {text}\n  expected  RELEASE=FILE, where RELEASE is one of "
-                f"{', '.join(sorted(releases))}"
-            )
+        if text == NONE:
+            continue
+        release, file = _of_release("archive", text, releases, "FILE", ", or none")
         if file != NONE:
             if not Path(file).is_file():
                 raise WrongUse(
@@ -166,6 +163,30 @@ def _archives(options: Sequence[str], releases: set[str]) -> dict[str, Path]:
                 ) from error
             chosen[release] = Path(file)
     return chosen
+
+
+def _kernels(options: Sequence[str], releases: set[str]) -> dict[str, list[str]]:
+    """Return release -> the kernels of its nodes."""
+    chosen: dict[str, list[str]] = {}
+    for text in options:
+        release, kernel = _of_release("kernel", text, releases, "KERNEL")
+        chosen.setdefault(release, []).append(kernel)
+    return chosen
+
+
+def _of_release(
+    option: str, text: str, releases: set[str], value: str, others: str = ""
+) -> tuple[str, str]:
+    """Split [RELEASE=]VALUE; a cluster with one release need not name it."""
+    release, equals, rest = text.rpartition("=")
+    if not equals and len(releases) == 1:
+        release = next(iter(releases))
+    if release not in releases:
+        raise WrongUse(
+            f"--{option} {text}\n  expected  RELEASE={value}{others}, where RELEASE is one of "
+            f"{', '.join(sorted(releases))}"
+        )
+    return release, rest
 
 
 def _lock(option: str | None) -> Path | None:
@@ -189,12 +210,8 @@ def _lock(option: str | None) -> Path | None:
 def _files(root: apt.AptRoot, kinds: Sequence[Kind], kernels: Sequence[str]) -> tuple[apt.Deb, ...]:
     files: dict[apt.Deb, None] = {}
     for kind in kinds:
-        driver = kind.plan.software.driver
-        builds = driver is not None and driver.flavour is not None
-        headers = (
-            [driver.headers.format(release=one) for one in kernels] if builds and driver else []
-        )
-        files |= dict.fromkeys(root.resolve(kind, headers))
+        names = needs.headers(kind, kernels).values()
+        files |= dict.fromkeys(root.resolve(kind, tuple(names)))
     return tuple(files)
 
 
@@ -212,18 +229,18 @@ def _hinted(one: Trouble, release: str, *, archived: bool) -> Trouble:
 
 
 def _notes(
-    kinds: Sequence[Kind], kernels: Sequence[str] | None, lock: Path | None
+    kinds: Sequence[Kind], kernels: Mapping[str, Sequence[str]], lock: Path | None
 ) -> Iterator[str]:
     builds = [
         name
         for kind in kinds
-        if (driver := kind.plan.software.driver) is not None and driver.flavour
+        if needs.header_pattern(kind) and not kernels.get(kind.release.name)
         for name in kind.nodes
     ]
-    if builds and not kernels:
+    if builds:
         yield (
             f"not included: kernel headers, with which {fold(builds)} build the driver's modules. "
-            "Add --kernel RELEASE for each kernel (uname -r)"
+            "Add --kernel KERNEL for each kernel (uname -r)"
         )
     if lock is None:
         yield "not included: Lockstep's Python packages (--lock requirements.lock of its checkout)"
@@ -343,14 +360,16 @@ COMMAND = Command(
             "--archive",
             metavar="[RELEASE=]FILE",
             action="append",
-            help="file of sources.list(5) that lists the distribution's archive, or none; default: "
+            help="file of sources.list(5) that lists the distribution's archive, or none; "
+            "default: "
             "this machine's, if it has the nodes' release; repeatable",
         ),
         Argument(
             "--kernel",
-            metavar="RELEASE",
+            metavar="[RELEASE=]KERNEL",
             action="append",
-            help="include the headers of this kernel of the nodes (uname -r); repeatable",
+            help="include the headers of this kernel (uname -r) of the nodes of a release; "
+            "repeatable",
         ),
         Argument(
             "--lock",

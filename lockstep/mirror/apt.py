@@ -22,6 +22,7 @@ from lockstep.mirror.needs import Kind
 from lockstep.mirror.refusals import explained
 from lockstep.mirror.trouble import MirrorError, Trouble
 from lockstep.render import render
+from lockstep.report import fold
 
 HELPER = "/usr/lib/apt/apt-helper"
 PER_CALL = 50
@@ -228,6 +229,10 @@ class AptRoot:
             for package, versions in found.items()
         }
 
+    def names(self, prefix: str) -> tuple[str, ...]:
+        """Return the packages whose names begin with a text."""
+        return tuple(sorted(self._output("apt-cache", "pkgnames", prefix).split()))
+
     def resolve(self, kind: Kind, more: Sequence[str] = ()) -> tuple[Deb, ...]:
         """Return the files of a kind's packages, with everything that they depend on.
 
@@ -252,7 +257,7 @@ class AptRoot:
             raise MirrorError(
                 Trouble(
                     ", ".join(f"{one.name} ({one.where})" for one in self.sources),
-                    f"apt cannot install the packages of {', '.join(kind.nodes)}: {reason}",
+                    f"apt cannot install the packages of {fold(kind.nodes)}: {reason}",
                     "declare a repository that has the missing dependencies "
                     "(software.repositories), or other versions",
                 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from lockstep.mirror.apt import AptRoot
-from lockstep.mirror.needs import ANY, Kind, Wanted
+from lockstep.mirror.needs import ANY, Kind, Wanted, header_pattern, headers
 from lockstep.mirror.trouble import Trouble
 from lockstep.mirror.versions import nearest
 from lockstep.report import fold
@@ -31,6 +32,41 @@ def gone(root: AptRoot, kinds: Sequence[Kind]) -> Iterator[Trouble]:
         versions = available.get(one.package, {})
         if not any(map(one.accepts, versions)):
             yield _gone(one, versions, fold(nodes), asked)
+
+
+def headers_gone(root: AptRoot, kinds: Sequence[Kind], kernels: Sequence[str]) -> Iterator[Trouble]:
+    """Yield a problem for each kernel whose headers no repository has.
+
+    Args:
+        root: apt's root for the release of these kinds; its indexes are up to date.
+        kinds: kinds of nodes of one release.
+        kernels: the kernels of the nodes, as ``uname -r`` prints them.
+    """
+    asked = ", ".join(one.name for one in root.sources)
+    for kernel in dict.fromkeys(kernels):
+        builds = [kind for kind in kinds if header_pattern(kind)]
+        if not builds:
+            return
+        name = headers(builds[0], (kernel,))[kernel]
+        if root.available((name,)):
+            continue
+        prefix = header_pattern(builds[0]).partition("{release}")[0]
+        found = [one for one in root.names(prefix) if one[len(prefix) :][:1].isdigit()]
+        found.sort(key=_numbers, reverse=True)
+        others = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        yield Trouble(
+            where=f"--kernel {kernel}",
+            problem=f"no repository has {name} (asked: {asked})",
+            next="compare with uname -r of the nodes, or declare a repository that has these "
+            "headers (software.repositories)",
+            available=(*found[:SHOWN], *others),
+            nodes=fold(node for kind in builds for node in kind.nodes),
+        )
+
+
+def _numbers(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts numbers within names by their values."""
+    return [(int(digits or 0), other) for digits, other in re.findall(r"(\d+)|(\D+)", name)]
 
 
 def _gone(one: Wanted, versions: Mapping[str, tuple[str, ...]], nodes: str, asked: str) -> Trouble:

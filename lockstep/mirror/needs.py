@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lockstep.catalog.os import Release
@@ -68,6 +68,21 @@ def kinds(plan: ClusterPlan) -> tuple[Kind, ...]:
 def supported(plan: ClusterPlan) -> bool:
     """Return whether the repositories of every node can be asked and copied, which apt does."""
     return all(node.release.family == "debian" for node in plan.nodes.values())
+
+
+def header_pattern(kind: Kind) -> str:
+    """Return the name of the package with kernel headers, with {release} for the kernel.
+
+    It is empty if the nodes build no modules of a driver.
+    """
+    driver = kind.plan.software.driver
+    return driver.headers if driver is not None and driver.flavour is not None else ""
+
+
+def headers(kind: Kind, kernels: Iterable[str]) -> dict[str, str]:
+    """Return kernel -> the package with its headers, for nodes that build a driver's modules."""
+    pattern = header_pattern(kind)
+    return {one: pattern.format(release=one) for one in kernels} if pattern else {}
 
 
 def _wanted(node: NodePlan) -> Iterator[Wanted]:

@@ -383,8 +383,40 @@ def test_headers_of_the_kernels_are_included(
     assert main(["mirror", path, "--check", *LOCAL, "--kernel", "6.12.1-amd64", "--json", "-"]) == 0
     names = {one["name"] for one in json.loads(capsys.readouterr().out)["packages"]}
     assert headers.name in names
-    assert main(["mirror", path, "--check", *LOCAL, "--kernel", "6.1.0"]) == 2
-    assert "Unable to locate package linux-headers-6.1.0" in capsys.readouterr().err
+    assert main(["mirror", path, "--check", *LOCAL, "--kernel", "6.99"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "ERROR --kernel 6.99: no repository has linux-headers-6.99 (asked: site)\n"
+        "  nodes      worker[1-4]\n"
+        "  available  linux-headers-6.12.1-amd64\n"
+        "  next       compare with uname -r of the nodes, or declare"
+    )
+
+
+def test_options_for_one_release_of_several(
+    tmp_path: Path, signer: Signer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = description(**software(f"file:{tmp_path}/vendor/", signer.key))
+    wanted["software"]["repositories"][0]["releases"] = ["debian_13"]
+    other = {"name": "other", "uri": f"file:{tmp_path}/other/", "suite": "/", "key": signer.key}
+    wanted["software"]["repositories"].append({**other, "releases": ["debian_12"]})
+    wanted["software"]["versions"] = {}
+    second = {"name": "head2", "role": "head", "hardware": "plain", "management": "fd00:1::2"}
+    wanted["nodes"].append({**second, "release": "debian_12"})
+    headers = Package("linux-headers-6.12.1-amd64", "6.12.1-1")
+    signer.flat([*site.packages(wanted), headers], tmp_path / "vendor")
+    signer.flat(site.packages(wanted), tmp_path / "other")
+    path = inventory(tmp_path, wanted)
+    check = ["mirror", path, "--check", *LOCAL]
+    assert main([*check, "--kernel", "debian_13=6.12.1-amd64", "--json", "-"]) == 0
+    names = {one["name"] for one in json.loads(capsys.readouterr().out)["packages"]}
+    assert headers.name in names
+    assert main([*check, "--kernel", "6.12.1-amd64"]) == 3
+    expected = "expected  RELEASE=KERNEL, where RELEASE is one of debian_12, debian_13\n"
+    assert expected in capsys.readouterr().err
+    assert main(["mirror", path, "--check", "--archive", "x.sources"]) == 3
+    expected = "expected  RELEASE=FILE, or none, where RELEASE is one of debian_12, debian_13\n"
+    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
