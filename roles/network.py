@@ -2,8 +2,8 @@
 
 docs/network.md lists the programs and the sources. Only networks whose ``manager`` is declared.
 Restart  nothing. A rail is configured again, alone, if it lacks what the plan has; if it already
-         has an address, only while no job step runs. The management interface is never touched: its
-         file takes effect at the next boot.
+         has an address, only while no job step runs, and never if that would configure other
+         interfaces. The management interface is never touched: its file is for the next boot.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from lockstep.facts.network import interface_states
 from lockstep.facts.services import service_state
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, File, Unit
-from lockstep.plan.network import UNITS, files_read_by, manager_of, path_of
+from lockstep.plan.network import NETWORKD, UNITS, manager_of, not_to_reload, path_of
 from lockstep.question import Questions
 
 IFUPDOWN_READS = "ifquery --interfaces={new} --list >/dev/null"
 NETPLAN_READS = (
     'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; mkdir -p "$d/etc"; cp -a /etc/netplan "$d/etc/"; '
-    'cp {new} "$d/etc/netplan/90-lockstep.yaml"; netplan generate --root-dir "$d"'
+    'n="$(basename {new} .lockstep-new)"; cp {new} "$d/etc/netplan/$n"; '
+    'netplan generate --root-dir "$d"'
 )
 """netplan merges all files, so the new one is checked together with the others."""
 NETWORK_MANAGER_READS = (
@@ -29,8 +30,8 @@ NETWORK_MANAGER_READS = (
 )
 
 
-def _has(plan: NodePlan, manager: str) -> bool:
-    return any(one.manager == manager for one in plan.interfaces)
+def _has(plan: NodePlan, manager: str, rails: bool) -> bool:
+    return any((one.manager, one.is_rail) == (manager, rails) for one in plan.interfaces)
 
 
 def _runs(plan: NodePlan, unit: str) -> bool:
@@ -65,7 +66,10 @@ def _packages(plan: NodePlan) -> tuple[str, ...]:
 def _asks(plan: NodePlan) -> Questions:
     yield interface_states(plan.interfaces)
     for unit in dict.fromkeys(UNITS[one.manager] for one in plan.interfaces):
-        yield service_state(unit, (), files_read_by(plan.interfaces, unit))
+        yield service_state(unit)
+    for path, unit in {path_of(one): UNITS[one.manager] for one in plan.interfaces}.items():
+        yield service_state(unit, (), (path,))
+    yield service_state(NETWORKD, (), not_to_reload(plan.interfaces))
 
 
 def _managed(plan: NodePlan) -> Iterator[bool]:
@@ -81,20 +85,28 @@ ROLE = Declaration(
     when=lambda plan: any(_managed(plan)),
     more_packages=_packages,
     files=(
-        File(
-            path="/etc/network/interfaces.d/50-lockstep",
-            template="network/interfaces.j2",
-            own=True,
-            validate=IFUPDOWN_READS,
-            wanted=partial(_has, manager="ifupdown"),
+        *(
+            File(
+                path=f"/etc/network/interfaces.d/50-lockstep{suffix}",
+                template="network/interfaces.j2",
+                values={"rails": bool(suffix)},
+                own=True,
+                validate=IFUPDOWN_READS,
+                wanted=partial(_has, manager="ifupdown", rails=bool(suffix)),
+            )
+            for suffix in ("", "-rails")
         ),
-        File(
-            path="/etc/netplan/90-lockstep.yaml",
-            template="network/netplan.yaml.j2",
-            own=True,
-            mode="600",
-            validate=NETPLAN_READS,
-            wanted=partial(_has, manager="netplan"),
+        *(
+            File(
+                path=f"/etc/netplan/90-lockstep{suffix}.yaml",
+                template="network/netplan.yaml.j2",
+                values={"rails": bool(suffix)},
+                own=True,
+                mode="600",
+                validate=NETPLAN_READS,
+                wanted=partial(_has, manager="netplan", rails=bool(suffix)),
+            )
+            for suffix in ("", "-rails")
         ),
         File(
             path="/etc/NetworkManager/conf.d/50-lockstep.conf",

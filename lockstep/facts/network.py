@@ -16,6 +16,8 @@ class InterfaceState:
     """What an interface has, running and on disk."""
 
     exists: bool
+    software: str
+    """"" for an interface with a device; otherwise its type, such as ``bond`` or ``vlan``."""
     addresses: tuple[str, ...]
     """Global addresses, without the length of their prefixes."""
     mtu: int | None
@@ -41,10 +43,11 @@ def interface_states(interfaces: Iterable[Interface]) -> Question[InterfaceState
         kept = taken.item("net.persisted", f"{one.manager} {one.name}")
         routes = taken.item("net.default_route", "ipv6" if one.ipv6 else "ipv4")
         return InterfaceState(
-            exists=bool(taken.item("kernel.files", _shown(one))),
-            # An interface without a device and without an address has no reading.
-            addresses=tuple(taken.known("net.addresses", one.name) or ()),
-            mtu=taken.known("net.mtu", one.name),
+            exists=bool(taken.item("kernel.files", _paths(one)[0])),
+            software=_software(taken, one),
+            # An interface without a device and without an address has no entry.
+            addresses=tuple(taken["net.addresses"].get(one.name, ())),
+            mtu=taken["net.mtu"].get(one.name),
             has_default_route=one.name in routes,
             files=(*kept["files"], *kept["elsewhere"]),
         )
@@ -61,12 +64,22 @@ def interface_states(interfaces: Iterable[Interface]) -> Question[InterfaceState
         ),
         answer,
         {
-            "kernel_files": tuple(map(_shown, every)),
+            "kernel_files": tuple(path for one in every for path in _paths(one)),
             "interfaces": tuple(f"{one.manager} {one.name}" for one in every),
         },
     )
 
 
-def _shown(interface: Interface) -> str:
-    """Return a file that exists while an interface does."""
-    return f"{NET}/{interface.name}/ifindex"
+def _paths(interface: Interface) -> tuple[str, str]:
+    """Return a file that exists while an interface does, and one that only physical ones have."""
+    return f"{NET}/{interface.name}/uevent", f"{NET}/{interface.name}/device/uevent"
+
+
+def _software(taken: Taken, interface: Interface) -> str:
+    shown, device = _paths(interface)
+    if taken.item("kernel.files", device):
+        return ""
+    # The first line is DEVTYPE=bond, bridge, vlan and so on, where the driver sets a type.
+    line = str(taken.item("kernel.files", shown).get(shown, ""))
+    key, _, kind = line.partition("=")
+    return kind if key == "DEVTYPE" else "virtual"

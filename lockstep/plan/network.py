@@ -143,10 +143,15 @@ UNITS = {
 
 
 def path_of(interface: Interface) -> str:
-    """Return the path of the file that has an interface's settings."""
+    """Return the path of the file that has an interface's settings.
+
+    No file has settings of the management interface and of a rail: a change of one must not look
+    like a change of the other.
+    """
+    rails = "-rails" if interface.is_rail else ""
     return {
-        "ifupdown": "/etc/network/interfaces.d/50-lockstep",
-        "netplan": "/etc/netplan/90-lockstep.yaml",
+        "ifupdown": f"/etc/network/interfaces.d/50-lockstep{rails}",
+        "netplan": f"/etc/netplan/90-lockstep{rails}.yaml",
         # The first file that matches counts, and netplan's begin with "10-netplan-".
         "networkd": f"/etc/systemd/network/10-lockstep-{interface.name}.network",
         "networkmanager": "/etc/NetworkManager/system-connections/"
@@ -154,7 +159,16 @@ def path_of(interface: Interface) -> str:
     }[interface.manager]
 
 
-def files_read_by(interfaces: tuple[Interface, ...], unit: str) -> tuple[str, ...]:
-    """Return the files with the settings of the interfaces that a unit configures."""
-    own = (path_of(one) for one in interfaces if UNITS[one.manager] == unit)
-    return tuple(dict.fromkeys(own))
+NETWORKD = UNITS["networkd"]
+GENERATED = "/run/systemd/network"
+"""Folder of the files that netplan generates for networkd, again at each daemon-reload."""
+
+
+def not_to_reload(interfaces: tuple[Interface, ...]) -> tuple[str, ...]:
+    """Return the paths that, if networkd has not read them, keep rails from a networkctl reload.
+
+    The reload configures every interface whose file is new or modified (networkctl(1)), and one of
+    them could be the management interface.
+    """
+    own = (path_of(one) for one in interfaces if not one.is_rail and UNITS[one.manager] == NETWORKD)
+    return (*own, GENERATED)

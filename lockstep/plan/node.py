@@ -115,7 +115,8 @@ class NodePlan:
     @cached_property
     def kind(self) -> Hashable:
         """A key that is the same for all nodes that differ only in their names and addresses."""
-        return (self.role, *self.hardware.key, self.node.runs, tuple(self.roles))
+        interfaces = tuple((one.name, one.purpose, one.manager) for one in self.interfaces)
+        return (self.role, *self.hardware.key, self.node.runs, tuple(self.roles), interfaces)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return a value that is computed once for all nodes of a kind."""

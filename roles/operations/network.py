@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from pyinfra import host
 from pyinfra.api import StringCommand
@@ -12,10 +13,11 @@ from lockstep.facts.network import InterfaceState, InterfaceStates, interface_st
 from lockstep.facts.services import loaded_stamp, service_state
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.plan.network import UNITS, Interface, files_read_by, path_of
-from lockstep.roles.operations.declared import keep_units
+from lockstep.plan.network import NETWORKD, UNITS, Interface, not_to_reload, path_of
+from lockstep.roles.operations.declared import keep_units, services_of
 from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
+from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
+from lockstep.roles.operations.service import RUNNING
 
 SECONDS = 10
 """Time that an interface may take to get its address."""
@@ -29,8 +31,9 @@ def files(plan: NodePlan) -> CommandsOrReason:
         plan: the plan of the node.
     """
     states = ask(interface_states(plan.interfaces))
-    for one in plan.interfaces:
-        why = "" if one.is_rail else unsafe(one, states.by_name[one.name])
+    for one in (one for one in plan.interfaces if not one.is_rail):
+        runs = ask(service_state(UNITS[one.manager])).active in RUNNING
+        why = unsafe(one, states.by_name[one.name], runs)
         if why:
             yield StringCommand("cat >&2; exit 1", _stdin=f"{plan.name}: {why}")
             return ""
@@ -38,14 +41,32 @@ def files(plan: NodePlan) -> CommandsOrReason:
     return "every file of this role is as planned"
 
 
-def unsafe(one: Interface, state: InterfaceState) -> str:
-    """Return why a management interface's file would not keep what runs; "" if it would."""
+def unsafe(one: Interface, state: InterfaceState, runs: bool) -> str:
+    """Return why a management interface's file would not keep what runs; "" if it would.
+
+    Args:
+        one: the management interface.
+        state: its state.
+        runs: whether the unit runs that reads its file.
+    """
     others = [path for path in state.files if path != path_of(one)]
+    if state.exists and state.software:
+        return (
+            f"{one.name} is a {state.software} interface, so nothing was written: Lockstep "
+            "configures physical interfaces only. Next: leave networks.management unmanaged"
+        )
     if one.address not in state.addresses:
         return (
             f"{one.name} does not have the management address {one.address}, so nothing was "
             "written. Next: correct management_interface or the address in the inventory; "
             "ip address shows the interfaces"
+        )
+    if not runs:
+        return (
+            f"{UNITS[one.manager]} does not run, so another program configures {one.name}, and "
+            f"nothing was written: a start would configure {one.name} under this connection. Next: "
+            "set networks.management.manager to the program that configures it now, or leave it "
+            "unmanaged; if the unit has failed, start it from the console"
         )
     if state.has_default_route and not one.gateway:
         return (
@@ -63,40 +84,113 @@ def unsafe(one: Interface, state: InterfaceState) -> str:
 
 
 @operation()
+def enabled(names: tuple[str, ...]) -> Commands:
+    """Let units start at the next boot, and never now: a start configures their interfaces.
+
+    Args:
+        names: names of units.
+    """
+    shown = {name: ask(service_state(name)).enabled for name in names}
+    steps = [f"systemctl unmask {shlex.quote(n)}" for n in names if shown[n] == "masked"]
+    steps += [f"systemctl enable {shlex.quote(n)}" for n in names if shown[n] != "enabled"]
+    if steps:
+        yield " && ".join(steps)
+
+
+@operation()
 def rails_applied(interfaces: tuple[Interface, ...]) -> CommandsOrReason:
     """Configure the rails that do not have what their files say; leave all other interfaces alone.
 
     A rail that has an address already may carry a job's traffic, so it waits until no job step
-    runs.
+    runs. A rail waits for the next boot if its program cannot read its file without configuring
+    other interfaces.
 
     Args:
         interfaces: the interfaces that Lockstep configures on the node.
     """
-    states, units = ask(interface_states(interfaces)), units_of(interfaces)
-    read = {unit: files_read_by(interfaces, unit) for unit in units}
-    stale = frozenset(u for u in units if ask(service_state(u, (), read[u])).reload_due)
-    waiting: list[str] = []
-    for unit in units:
-        due = [one for one in due_rails(interfaces, states, stale) if UNITS[one.manager] == unit]
-        in_use = [one.name for one in due if states.by_name[one.name].addresses]
-        if states.job_steps and in_use:
-            waiting += in_use
-        elif due:
-            steps = (*applied(due), *map(has_address, due), loaded_stamp(unit, read[unit]))
-            yield " && ".join(steps)
-    if waiting:
-        why = (
-            f"{', '.join(waiting)}: the new configuration waits, because job steps run on the "
-            "node. Next: deploy again when it is idle"
+    states, rails = ask(interface_states(interfaces)), [one for one in interfaces if one.is_rail]
+    stale = frozenset(
+        one.name
+        for one in rails
+        if ask(service_state(UNITS[one.manager], (), (path_of(one),))).reload_due
+    )
+    reloads = not ask(service_state(NETWORKD, (), not_to_reload(interfaces))).reload_due
+    units = dict.fromkeys(UNITS[one.manager] for one in rails)
+    running = frozenset(u for u in units if ask(service_state(u)).active in RUNNING)
+    turns = in_turn(due_rails(rails, states, stale), states, stale, reloads, running)
+    if turns.now:
+        read = frozenset(one.name for one in turns.now) & stale
+        steps = [*applied(turns.now, read), *map(has_address, turns.now)]
+        waiting = {path_of(one) for one in (*turns.idle, *turns.boot)}
+        for unit in units if read else ():
+            own = {path_of(one) for one in rails if UNITS[one.manager] == unit} - waiting
+            beside = not_to_reload(interfaces) if unit == NETWORKD else ()
+            steps.append(loaded_stamp(unit, (*sorted(own), *beside)))
+        yield " && ".join(steps)
+    said = [
+        f"{', '.join(one.name for one in waiting)}: the new configuration waits {why}"
+        for waiting, why in (
+            (turns.idle, "until no job step runs on the node. Next: deploy again when it is idle"),
+            (
+                turns.boot,
+                "for the next boot: to apply it now would configure other interfaces, too. Next: "
+                "reboot the node",
+            ),
         )
+        if waiting
+    ]
+    for why in said:
         host.log_styled(why, fg="yellow")
-        return why
-    return "every rail has what its file says"
+    return "; ".join(said) or "every rail has what its file says"
 
 
-def units_of(interfaces: Iterable[Interface]) -> tuple[str, ...]:
-    """Return the units that configure some interfaces."""
-    return tuple(dict.fromkeys(UNITS[one.manager] for one in interfaces))
+@dataclass(frozen=True)
+class Turns:
+    """Rails that must be configured again, by the time at which that is safe."""
+
+    now: tuple[Interface, ...]
+    idle: tuple[Interface, ...]
+    """When no job step runs."""
+    boot: tuple[Interface, ...]
+    """At the next boot."""
+
+
+def in_turn(
+    due: tuple[Interface, ...],
+    states: InterfaceStates,
+    stale: frozenset[str],
+    reloads: bool,
+    running: frozenset[str],
+) -> Turns:
+    """Return when each rail can be configured without a change of any other interface.
+
+    Args:
+        due: the rails that must be configured again.
+        states: the states of the interfaces.
+        stale: names of the rails whose file their program has not read.
+        reloads: whether ``networkctl reload`` reads no files but those of rails.
+        running: the units that run.
+    """
+
+    def boots(one: Interface) -> bool:
+        if one.manager == "ifupdown":
+            return False  # ifup reads the files itself, and configures only what it is told
+        # netplan writes the files of all interfaces again, so a reload would configure all.
+        reading = one.name in stale and one.manager in ("netplan", "networkd")
+        reads = one.manager == "networkd" and reloads
+        return UNITS[one.manager] not in running or (reading and not reads)
+
+    boot = tuple(filter(boots, due))
+    rest = [one for one in due if one not in boot]
+    busy = {one.name for one in rest if states.job_steps and states.by_name[one.name].addresses}
+    if any(one.manager == "networkd" and one.name in busy & stale for one in rest):
+        # The reload for another rail would read the file of this one, too.
+        busy |= {one.name for one in rest if one.manager == "networkd" and one.name in stale}
+    return Turns(
+        now=tuple(one for one in rest if one.name not in busy),
+        idle=tuple(one for one in rest if one.name in busy),
+        boot=boot,
+    )
 
 
 def due_rails(
@@ -107,7 +201,7 @@ def due_rails(
     Args:
         interfaces: the interfaces that Lockstep configures on the node.
         states: their states.
-        stale: units that have not read the current files.
+        stale: names of the rails whose file their program has not read.
     """
     return tuple(
         one
@@ -115,33 +209,37 @@ def due_rails(
         if one.is_rail
         and (state := states.by_name[one.name]).exists
         and (
-            UNITS[one.manager] in stale
+            one.name in stale
             or one.address not in state.addresses
             or one.mtu not in (None, state.mtu)
         )
     )
 
 
-def applied(rails: Iterable[Interface]) -> Iterator[str]:
-    """Yield the commands that configure these interfaces again, and no others."""
-    by_manager: dict[str, list[str]] = {}
+def applied(rails: Iterable[Interface], stale: frozenset[str]) -> Iterator[str]:
+    """Yield the commands that configure these interfaces again, and no others.
+
+    Args:
+        rails: the interfaces.
+        stale: names of those whose file their program has not read.
+    """
+    by_manager: dict[str, list[Interface]] = {}
     for one in rails:
-        by_manager.setdefault(one.manager, []).append(one.name)
-    for manager, names in by_manager.items():
-        named = " ".join(map(shlex.quote, names))
+        by_manager.setdefault(one.manager, []).append(one)
+    for manager, own in by_manager.items():
+        named = " ".join(shlex.quote(one.name) for one in own)
         if manager == "ifupdown":
             yield f"ifup --force {named}"
         elif manager == "networkmanager":
             yield "nmcli general reload conf"
-            for name in names:
-                profile = path_of(next(one for one in rails if one.name == name))
-                yield f"nmcli connection load {shlex.quote(profile)}"
-                yield f"nmcli --wait {SECONDS} connection up id {shlex.quote(f'lockstep-{name}')}"
+            for one in own:
+                yield f"nmcli connection load {shlex.quote(path_of(one))}"
+                profile = shlex.quote(f"lockstep-{one.name}")
+                yield f"nmcli --wait {SECONDS} connection up id {profile}"
         else:
-            if manager == "netplan":
-                yield "netplan generate"
-            # reload configures only interfaces whose file has changed (networkctl(1)).
-            yield "networkctl reload"
+            if any(one.name in stale for one in own):
+                # reload configures only interfaces whose file has changed (networkctl(1)).
+                yield "networkctl reload"
             yield f"networkctl reconfigure {named}"
 
 
@@ -162,5 +260,10 @@ def has_address(one: Interface) -> str:
 def apply(plan: NodePlan) -> None:
     """Write the files, keep the program running that reads them, and configure the rails."""
     files(name="Files", plan=plan)
-    keep_units(plan, "network")
+    at_boot = {UNITS[one.manager] for one in plan.interfaces if not one.is_rail}
+    names = [unit for unit, *_ in services_of(plan, "network")]
+    if at_boot:
+        enabled(name="Services at boot", names=tuple(sorted(at_boot)))
+    if others := [name for name in names if name not in at_boot]:
+        keep_units(plan, "network", *others)
     rails_applied(name="Rails", interfaces=plan.interfaces)

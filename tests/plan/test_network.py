@@ -106,9 +106,24 @@ def test_two_nodes_of_a_kind_have_their_own_addresses() -> None:
         assert f"Address={node.node.fabric[0]}/64" in text(node, path)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_of_one_class_a_node_without_rails_has_no_files_of_rails(first: bool) -> None:
+    wanted = networked({"manager": "networkd"}, {"manager": "networkd"})
+    wanted["nodes"] += [
+        {"name": "login1", "role": "head", "hardware": "hgx", "management": "fd00:1::5:1"},
+        {"name": "login2", "role": "head", "hardware": "hgx", "management": "fd00:1::5:2"},
+    ]
+    wanted["nodes"][-2 if first else -1]["fabric"] = "fd00:2::5:1"
+    plan = planned(lambda other: other.update(wanted))
+    for name in ("login1", "login2"):
+        node = plan.nodes[name]
+        found = [one.path for one in managed(node, None, "network")]
+        assert len(found) == len(node.interfaces) == (9 if node.node.fabric else 1)
+
+
 def test_a_rail_never_has_a_default_route_in_the_main_table() -> None:
     wanted = networked({"manager": "ifupdown", "gateway": "fd00:2::ffff"})
-    lines = text(worker(wanted), "/etc/network/interfaces.d/50-lockstep").splitlines()
+    lines = text(worker(wanted), "/etc/network/interfaces.d/50-lockstep-rails").splitlines()
     assert [line for line in lines if "default" in line and " table 10" not in line] == []
     assert not any(line.strip().startswith("gateway") for line in lines)
 
@@ -129,8 +144,10 @@ def test_ipv4_has_the_length_of_the_whole_network() -> None:
     assert (
         f"iface eno1 inet static\n    address {node.address}/16\n    gateway 10.0.0.254\n" in shown
     )
-    assert f"iface fabric0 inet static\n    address {node.node.fabric[0]}/20\n" in shown
-    assert "    accept_ra" not in shown
+    rails = text(node, "/etc/network/interfaces.d/50-lockstep-rails")
+    assert f"iface fabric0 inet static\n    address {node.node.fabric[0]}/20\n" in rails
+    assert ("fabric0" in shown, "eno1" in rails) == (False, False)
+    assert "    accept_ra" not in shown + rails
 
 
 @pytest.mark.parametrize(

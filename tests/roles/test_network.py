@@ -8,22 +8,34 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from lockstep.facts.network import InterfaceState, InterfaceStates
-from lockstep.plan.network import Interface
+from lockstep.facts.network import InterfaceState, InterfaceStates, interface_states
+from lockstep.plan.network import UNITS, Interface, not_to_reload, path_of
+from lockstep.question import Taken, Unreadable
 from lockstep.render import render
 from lockstep.roles.network import (
     IFUPDOWN_READS,
     NETPLAN_READS,
     NETWORK_MANAGER_READS,
 )
-from lockstep.roles.operations.network import applied, due_rails, has_address, unsafe
+from lockstep.roles.operations import network
+from lockstep.roles.operations import operation as of_operations
+from lockstep.roles.operations.network import (
+    Turns,
+    applied,
+    due_rails,
+    has_address,
+    in_turn,
+    unsafe,
+)
 
 RAIL = Interface(
     name="rail0",
@@ -57,7 +69,8 @@ in_namespace = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes net
 def rendered(template: str, *interfaces: Interface) -> str:
     release = SimpleNamespace(boots_without_required_link=version_of_networkd() >= 255)
     plan = SimpleNamespace(interfaces=interfaces, release=release)
-    return render(f"network/{template}.j2", plan=plan, interface=interfaces[0].name)
+    values = {"interface": interfaces[0].name, "rails": interfaces[0].is_rail}
+    return render(f"network/{template}.j2", plan=plan, **values)
 
 
 @cache
@@ -200,7 +213,7 @@ def test_ifupdown_configures_a_rail_again_and_again(tmp_path: Path) -> None:
     rail = replace(RAIL, manager="ifupdown")
     file = tmp_path / "interfaces"
     file.write_text(rendered("interfaces", rail))
-    (command,) = applied([rail])
+    (command,) = applied([rail], frozenset())
     has = has_address(rail)
     run = (
         f"mount --bind {file} /etc/network/interfaces\nip address add fd00:2::5/64 dev rail0\n"
@@ -228,7 +241,12 @@ def test_an_address_that_does_not_come_is_an_error_with_the_next_step() -> None:
 
 def state(**changes: object) -> InterfaceState:
     right = InterfaceState(
-        exists=True, addresses=("fd00:2::5",), mtu=4200, has_default_route=False, files=()
+        exists=True,
+        software="",
+        addresses=("fd00:2::5",),
+        mtu=4200,
+        has_default_route=False,
+        files=(),
     )
     return replace(right, **changes)  # type: ignore[arg-type]
 
@@ -247,9 +265,9 @@ def state(**changes: object) -> InterfaceState:
 def test_a_rail_is_configured_again_only_if_something_is_missing(
     seen: InterfaceState, stale: bool, is_due: bool
 ) -> None:
-    units = frozenset({"systemd-networkd.service"} if stale else ())
+    names = frozenset({"rail0"} if stale else ())
     states = InterfaceStates({"rail0": seen, "eno1": state(addresses=(), mtu=1)}, job_steps=0)
-    assert due_rails((MANAGEMENT, RAIL), states, units) == ((RAIL,) if is_due else ())
+    assert due_rails((MANAGEMENT, RAIL), states, names) == ((RAIL,) if is_due else ())
 
 
 @pytest.mark.parametrize(
@@ -266,12 +284,225 @@ def test_a_rail_is_configured_again_only_if_something_is_missing(
             ),
             "/etc/network/interfaces configures eno1, too",
         ),
+        (
+            MANAGEMENT,
+            state(software="bond", files=("/etc/network/interfaces",)),
+            "eno1 is a bond interface, so nothing was written: Lockstep configures physical",
+        ),
     ],
 )
 def test_the_management_interface_gets_a_file_only_if_the_next_boot_keeps_it_reachable(
     one: Interface, seen: InterfaceState, why: str
 ) -> None:
-    found = unsafe(one, seen)
+    found = unsafe(one, seen, runs=True)
     assert why in found
     assert bool(found) == bool(why)
     assert not found or "Next: " in found
+
+
+def test_a_program_that_does_not_run_gets_no_file_of_the_management_interface() -> None:
+    """Its start would configure the interface of the deploy's own connection."""
+    found = unsafe(MANAGEMENT, state(), runs=False)
+    assert "systemd-networkd.service does not run" in found
+    assert "Next: " in found
+
+
+SECOND = replace(RAIL, name="rail1", purpose="rail1")
+
+
+@pytest.mark.parametrize(
+    ("manager", "stale", "reloads", "runs", "busy", "now", "idle", "boot"),
+    [
+        # networkd: a reload reads the management interface's file, too, if that is new.
+        ("networkd", "rail0", True, True, "", "rail0 rail1", "", ""),
+        ("networkd", "rail0", False, True, "", "rail1", "", "rail0"),
+        ("networkd", "rail0", True, False, "", "", "", "rail0 rail1"),
+        # One rail in use does not stop the others, unless a reload would configure it.
+        ("networkd", "rail0", True, True, "rail1", "rail0", "rail1", ""),
+        ("networkd", "rail0 rail1", True, True, "rail1", "", "rail0 rail1", ""),
+        ("networkd", "rail1", True, True, "rail1", "rail0", "rail1", ""),
+        # netplan generates the files of all interfaces again.
+        ("netplan", "rail0", True, True, "", "rail1", "", "rail0"),
+        ("netplan", "", True, True, "", "rail0 rail1", "", ""),
+        # ifup and nmcli configure what they are told; ifup needs no service.
+        ("ifupdown", "rail0 rail1", False, False, "rail0", "rail1", "rail0", ""),
+        ("networkmanager", "rail0 rail1", False, True, "rail0", "rail1", "rail0", ""),
+        ("networkmanager", "rail0", False, False, "", "", "", "rail0 rail1"),
+    ],
+)
+def test_a_rail_is_configured_only_if_no_other_interface_is(
+    manager: str,
+    stale: str,
+    reloads: bool,
+    runs: bool,
+    busy: str,
+    now: str,
+    idle: str,
+    boot: str,
+) -> None:
+    rails = tuple(replace(one, manager=manager) for one in (RAIL, SECOND))
+    seen = {
+        one.name: state(addresses=("fd00:9::9",) if one.name in busy.split() else ())
+        for one in rails
+    }
+    states = InterfaceStates(seen, job_steps=1)
+    running = frozenset({UNITS[manager]} if runs else ())
+    found = in_turn(rails, states, frozenset(stale.split()), reloads, running)
+    named = [tuple(one.name for one in part) for part in (found.now, found.idle, found.boot)]
+    assert named == [tuple(now.split()), tuple(idle.split()), tuple(boot.split())]
+    assert isinstance(found, Turns)
+
+
+def test_networkd_is_not_reloaded_if_it_has_read_the_files() -> None:
+    assert list(applied([RAIL], frozenset())) == ["networkctl reconfigure rail0"]
+    assert list(applied([RAIL], frozenset({"rail0"}))) == [
+        "networkctl reload",
+        "networkctl reconfigure rail0",
+    ]
+
+
+@pytest.mark.parametrize("manager", UNITS)
+def test_no_file_has_settings_of_the_management_interface_and_of_a_rail(manager: str) -> None:
+    management, rail = (replace(one, manager=manager) for one in (MANAGEMENT, RAIL))
+    assert path_of(management) != path_of(rail)
+    guard = not_to_reload((management, rail))
+    assert path_of(rail) not in guard
+    assert (path_of(management) in guard) == (manager in ("networkd", "netplan"))
+
+
+def taken(**readings: object) -> Taken:
+    net = "/sys/class/net/rail0"
+    right = {
+        "kernel.files": {f"{net}/uevent": {f"{net}/uevent": "x=y"}, f"{net}/device/uevent": {}},
+        "net.addresses": {"rail0": ["fd00:2::5"]},
+        "net.mtu": {"rail0": 4200},
+        "net.default_route": {"ipv4": [], "ipv6": []},
+        "net.persisted": {"networkd rail0": {"files": [], "elsewhere": []}},
+        "slurm.steps": 0,
+        **{name.replace("_", ".", 1): value for name, value in readings.items()},
+    }
+    shown = {name: {"value": value} for name, value in right.items() if value is not None}
+    return Taken(shown)
+
+
+@pytest.mark.parametrize("reading", ["net_addresses", "net_mtu"])
+def test_an_address_that_could_not_be_read_is_not_an_address_that_is_missing(reading: str) -> None:
+    """The rail may carry a job's traffic."""
+    question = interface_states((RAIL,))
+    assert question.answer(taken()).by_name["rail0"].addresses == ("fd00:2::5",)
+    assert question.answer(taken(net_addresses={}, net_mtu={})).by_name["rail0"].addresses == ()
+    with pytest.raises(Unreadable, match=reading.replace("_", ".")):
+        question.answer(taken(**{reading: None}))
+
+
+@pytest.mark.parametrize(
+    ("line", "device", "software"),
+    [
+        ("INTERFACE=rail0", True, ""),
+        ("DEVTYPE=bond", False, "bond"),
+        ("DEVTYPE=vlan", False, "vlan"),
+        ("INTERFACE=rail0", False, "virtual"),
+    ],
+)
+def test_an_interface_without_a_device_is_made_by_software(
+    line: str, device: bool, software: str
+) -> None:
+    net = "/sys/class/net/rail0"
+    files = {
+        f"{net}/uevent": {f"{net}/uevent": line},
+        f"{net}/device/uevent": {f"{net}/device/uevent": "DRIVER=x"} if device else {},
+    }
+    seen = interface_states((RAIL,)).answer(taken(kernel_files=files))
+    assert seen.by_name["rail0"].software == software
+
+
+# -- the operations
+
+
+def commands_of(
+    monkeypatch: pytest.MonkeyPatch, started: Any, files: dict[str, float], **about: Any
+) -> tuple[list[str], str]:
+    """Return the commands of ``started``, on a machine whose networkd started at 100 s."""
+    unit, net = "systemd-networkd.service", "/sys/class/net"
+    readings = {
+        "units": {unit: {"active": "active", "enabled": "enabled", **about}},
+        "units.started": {unit: {"invocation": "a", "at": 100.0, "stamp": []}},
+        "files.changed": {
+            path: f"{files[path]:.9f} 7" if path in files else {"absent": True}
+            for path in {*files, path_of(RAIL), path_of(MANAGEMENT), "/run/systemd/network"}
+        },
+        "kernel.files": {
+            f"{net}/{name}/{file}": {f"{net}/{name}/{file}": "x=y"}
+            for name in ("rail0", "eno1")
+            for file in ("uevent", "device/uevent")
+        },
+        "net.addresses": {"rail0": [], "eno1": ["fd00:2::5"]},
+        "net.mtu": {"rail0": 1500, "eno1": 1500},
+        "net.default_route": {"ipv4": [], "ipv6": ["eno1"]},
+        "net.persisted": {
+            f"networkd {name}": {"files": [], "elsewhere": []} for name in ("rail0", "eno1")
+        },
+        "slurm.steps": 0,
+    }
+    seen = Taken({name: {"value": value} for name, value in readings.items()})
+    lines: list[str] = []
+    host = SimpleNamespace(log_styled=lambda line, **_: lines.append(line), noop=lambda _: None)
+    monkeypatch.setattr(network, "ask", lambda question: question.answer(seen))
+    monkeypatch.setattr(network, "host", host)
+    monkeypatch.setattr(of_operations, "host", host)
+    monkeypatch.setattr(of_operations, "strictly", nullcontext)
+    return [str(command) for command in started()], " ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("unread", "reloads"),
+    [
+        ({}, True),
+        ({path_of(MANAGEMENT): 50.0, "/run/systemd/network": 50.0}, True),
+        ({path_of(MANAGEMENT): 150.0}, False),
+        ({path_of(MANAGEMENT): 50.0, "/run/systemd/network": 150.0}, False),
+    ],
+)
+def test_networkd_is_reloaded_only_if_that_reads_nothing_of_the_management_interface(
+    unread: dict[str, float], reloads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands, said = commands_of(
+        monkeypatch,
+        lambda: network.rails_applied._inner(interfaces=(MANAGEMENT, RAIL)),
+        {path_of(RAIL): 200.0, **unread},
+    )
+    assert any("networkctl" in one for one in commands) == reloads
+    assert ("rail0: the new configuration waits for the next boot" in said) == (not reloads)
+
+
+def test_a_change_of_the_management_file_alone_configures_no_rail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = replace(RAIL, name="eno1", mtu=1500)
+    commands, said = commands_of(
+        monkeypatch,
+        lambda: network.rails_applied._inner(interfaces=(replace(MANAGEMENT, name="rail0"), right)),
+        {path_of(RAIL): 150.0, path_of(right): 50.0},
+    )
+    assert (commands, said) == ([], "")
+
+
+def test_a_program_with_a_file_of_the_management_interface_is_enabled_but_not_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commands, _ = commands_of(
+        monkeypatch,
+        lambda: network.enabled._inner(names=("systemd-networkd.service",)),
+        {},
+        active="inactive",
+        enabled="disabled",
+    )
+    assert commands == ["systemctl enable systemd-networkd.service"]
+    kept: list[tuple[str, ...]] = []
+    for name in ("files", "enabled", "rails_applied"):
+        monkeypatch.setattr(network, name, lambda **_: None)
+    monkeypatch.setattr(network, "keep_units", lambda plan, role, *names: kept.append(names))
+    services = (("systemd-networkd.service", (), (), True), ("networking.service", (), (), True))
+    monkeypatch.setattr(network, "services_of", lambda plan, role: services)
+    network.apply(SimpleNamespace(interfaces=(MANAGEMENT, RAIL)))  # type: ignore[arg-type]
+    assert kept == [("networking.service",)]
