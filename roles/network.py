@@ -69,7 +69,8 @@ def _asks(plan: NodePlan) -> Questions:
         yield service_state(unit)
     for path, unit in {path_of(one): UNITS[one.manager] for one in plan.interfaces}.items():
         yield service_state(unit, (), (path,))
-    yield service_state(NETWORKD, (), not_to_reload(plan.interfaces))
+    if _runs(plan, NETWORKD):
+        yield service_state(NETWORKD, (), not_to_reload(plan.interfaces))
 
 
 def _managed(plan: NodePlan) -> Iterator[bool]:

@@ -114,8 +114,11 @@ def rails_applied(interfaces: tuple[Interface, ...]) -> CommandsOrReason:
         for one in rails
         if ask(service_state(UNITS[one.manager], (), (path_of(one),))).reload_due
     )
-    reloads = not ask(service_state(NETWORKD, (), not_to_reload(interfaces))).reload_due
     units = dict.fromkeys(UNITS[one.manager] for one in rails)
+    reloads = (
+        NETWORKD in units
+        and not ask(service_state(NETWORKD, (), not_to_reload(interfaces))).reload_due
+    )
     running = frozenset(u for u in units if ask(service_state(u)).active in RUNNING)
     turns = in_turn(due_rails(rails, states, stale), states, stale, reloads, running)
     if turns.now:

@@ -207,6 +207,7 @@ WRITTEN: dict[str, Effects] = {
     "gpu_settings.running_settings": gpu_settings,
     "hugepages.running_hugepages": hugepages,
     "hugepages.mounted": hugepage_mounts,
+    "network.enabled": units,
     "network.files": files,
     "network.rails_applied": rails,
     "nvidia_driver.idle_units": idle_units,
