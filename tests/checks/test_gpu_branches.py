@@ -167,6 +167,9 @@ def test_two_gpus_of_a_module_share_its_serial_number() -> None:
     def module(description: dict[str, Any]) -> None:
         gpu = description["hardware"]["hgx-h200"]["gpu"]
         gpu["model"] = "gb200"
+        hardware = description["hardware"]["hgx-h200"]
+        hardware["architecture"] = "arm64"
+        del hardware["kernel"]["max_cstate"]
 
     start = recorded.clustered(module)
     pairs = {gpu: f"165000000000{index // 2}" for index, gpu in enumerate(GPUS)}

@@ -61,6 +61,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     driver.boot_kernels(),
     driver.loaded_driver(),
     files.file_states(("/etc/hosts",)),
+    files.folders_to_make({"/etc": None}),
     gpus.gpu_states(),
     containers.folders_open_to_all(("/tmp",)),
     containers.slurm_loads("/a.so"),
