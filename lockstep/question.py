@@ -26,6 +26,7 @@ ABOUT = {
     "units.started": "units",
     "sysctl.running": "sysctls",
     "kernel.files": "kernel_files",
+    "net.gateway": "gateways",
     "net.persisted": "interfaces",
 }
 """Reading -> the request key for its subjects. Other readings are about the whole node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lockstep.plan.network import Interface
+from lockstep.plan.network import Interface, gateway_families
 from lockstep.question import Question, Taken
 
 NET = "/sys/class/net"
@@ -21,8 +21,9 @@ class InterfaceState:
     addresses: tuple[str, ...]
     """Global addresses, without the length of their prefixes."""
     mtu: int | None
-    has_default_route: bool
-    """Whether a default route of the address's family uses the interface."""
+    routers: tuple[str, ...] | None
+    """Routers of the default route of the address's family; empty: the route names none; None: no
+    default route uses the interface, or it is a rail."""
     files: tuple[str, ...]
     """Files that configure the interface, of its own program and of others."""
 
@@ -41,14 +42,14 @@ def interface_states(interfaces: Iterable[Interface]) -> Question[InterfaceState
 
     def state(taken: Taken, one: Interface) -> InterfaceState:
         kept = taken.item("net.persisted", f"{one.manager} {one.name}")
-        routes = taken.item("net.default_route", "ipv6" if one.ipv6 else "ipv4")
+        routes = {} if one.is_rail else taken.item("net.gateway", one.family)
         return InterfaceState(
             exists=bool(taken.item("kernel.files", _paths(one)[0])),
             software=_software(taken, one),
             # An interface without a device and without an address has no entry.
             addresses=tuple(taken["net.addresses"].get(one.name, ())),
             mtu=taken["net.mtu"].get(one.name),
-            has_default_route=one.name in routes,
+            routers=tuple(routes[one.name]) if one.name in routes else None,
             files=(*kept["files"], *kept["elsewhere"]),
         )
 
@@ -59,13 +60,14 @@ def interface_states(interfaces: Iterable[Interface]) -> Question[InterfaceState
     return Question(
         "network interfaces",
         (
-            *("kernel.files", "net.addresses", "net.mtu", "net.default_route"),
+            *("kernel.files", "net.addresses", "net.mtu", "net.gateway"),
             *("net.persisted", "slurm.steps"),
         ),
         answer,
         {
             "kernel_files": tuple(path for one in every for path in _paths(one)),
             "interfaces": tuple(f"{one.manager} {one.name}" for one in every),
+            "gateways": gateway_families(every),
         },
     )
 

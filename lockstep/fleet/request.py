@@ -10,6 +10,7 @@ from itertools import groupby
 
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION
+from lockstep.plan.network import gateway_families
 from lockstep.plan.nvidia import CHECK_IMAGE, check_engines
 from lockstep.probe.ship import Request, fingerprint_program
 from lockstep.report import fold
@@ -52,6 +53,7 @@ def request(
         sysctls=tuple(plan.system.sysctl),
         kernel_files=tuple(file.path for file in (*hardware.cpu_files, *hardware.kernel_files)),
         interfaces=tuple(f"{one.manager} {one.name}" for one in plan.interfaces),
+        gateways=gateway_families(plan.interfaces),
         listeners=tuple(f"{one.protocol}/{one.port}" for one in plan.system.listeners),
         containers=engines,
         check_image=CHECK_IMAGE if engines else "",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Literal
 
 from lockstep.catalog.os import Release
@@ -58,6 +58,16 @@ class Interface:
     def ipv6(self) -> bool:
         """Whether the address is an IPv6 address."""
         return ":" in self.address
+
+    @property
+    def family(self) -> str:
+        """``ipv4`` or ``ipv6``."""
+        return "ipv6" if self.ipv6 else "ipv4"
+
+    @property
+    def router(self) -> str:
+        """The router of the default route in the main table; "" without one."""
+        return "" if self.is_rail else self.gateway
 
     @property
     def is_rail(self) -> bool:
@@ -120,12 +130,18 @@ def _rails(
             address=str(address),
             prefix=f"{_text(first, address.version)}/{length}",
             mtu=network.mtu,
-            gateway=_text(int(network.gateway) + shift, address.version)
-            if network.gateway is not None
-            else "",
+            gateway=_router(str(network.gateway or ""), shift),
             table=FIRST_TABLE + rail if network.gateway is not None else None,
             ipoib_mode=nics.ipoib_mode if nics.rdma == "infiniband" else "",
         )
+
+
+def _router(of_first_rail: str, shift: int) -> str:
+    """Return the router of a rail; every link has link-local addresses of its own."""
+    if not of_first_rail:
+        return ""
+    first = ip_address(of_first_rail)
+    return str(first) if first.is_link_local else _text(int(first) + shift, first.version)
 
 
 def _text(number: int, version: int) -> str:
@@ -157,6 +173,11 @@ def path_of(interface: Interface) -> str:
         "networkmanager": "/etc/NetworkManager/system-connections/"
         f"lockstep-{interface.name}.nmconnection",
     }[interface.manager]
+
+
+def gateway_families(interfaces: tuple[Interface, ...]) -> tuple[str, ...]:
+    """Return the families whose default route uses an interface that Lockstep configures."""
+    return tuple(dict.fromkeys(one.family for one in interfaces if not one.is_rail))
 
 
 NETWORKD = UNITS["networkd"]

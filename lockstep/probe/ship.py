@@ -63,6 +63,8 @@ class Request:
     """Paths below /sys and /proc; each may contain ``*``."""
     interfaces: tuple[str, ...] = ()
     """Interfaces with the program that keeps them, such as ``networkd ib0``."""
+    gateways: tuple[str, ...] = ()
+    """Families whose default route is wanted: ``ipv4`` or ``ipv6``."""
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()

@@ -66,7 +66,8 @@ class Network(Model):
     """MTU of the interfaces, in bytes; None: not set, and compared between nodes."""
     gateway: Address | None = None
     """Router. On the management network it gets the default route. On the fabric it is the router
-    of the first rail; each rail gets a routing table of its own."""
+    of the first rail; each rail gets a routing table of its own. With IPv6 it can be link-local
+    (fe80::1); on the fabric, all rails then have a router with this address."""
     name_servers: tuple[Address, ...] = ()
     """DNS servers of the management network."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from netaddr import IPAddress
+
 from lockstep.catalog import os as operating_systems
+from lockstep.report import fold
 from lockstep.spec import names
 from lockstep.spec.hardware import HardwareClass
-from lockstep.spec.model import Cluster, Network
+from lockstep.spec.model import Cluster, Network, NodeGroup
 from lockstep.spec.problem import Problem, Relation, violated
 
 LONGEST_NAME = 15
@@ -21,7 +24,10 @@ def network_problems(cluster: Cluster) -> Iterator[Problem]:
     """Find problems of the networks whose addresses Lockstep configures, and of their MTUs."""
     for kind, network in cluster.networks.items():
         yield from violated(
-            ("networks", kind), *_manager(cluster, network), *_settings(kind, network)
+            ("networks", kind),
+            *_manager(cluster, network),
+            *_settings(kind, network),
+            *_gateway(cluster, kind, network),
         )
     for name, hardware in cluster.hardware.items():
         if any(group.hardware == name for group in cluster.nodes):
@@ -46,27 +52,9 @@ def _manager(cluster: Cluster, network: Network) -> Iterator[Relation]:
 
 
 def _settings(name: str, network: Network) -> Iterable[Relation]:
-    gateway, prefix, managed = network.gateway, network.prefix, is_managed(network)
-    last = prefix.last if network.rails == 1 else prefix.first | (1 << 64) - 1
-    inside = (
-        gateway is not None
-        and gateway.version == prefix.version
-        and prefix.first < int(gateway) <= last
-    )
-    servers = ", ".join(map(str, network.name_servers))
-    needs = 'leave it out, or set manager to "release": Lockstep must configure the interfaces'
+    managed, servers = is_managed(network), ", ".join(map(str, network.name_servers))
     return (
-        (gateway is not None and not managed, ("gateway",), str(gateway), needs),
-        (
-            gateway is not None and not inside,
-            ("gateway",),
-            str(gateway),
-            f"an address in {prefix}"
-            if network.rails == 1
-            else f"an address in {prefix.ip}/64, "
-            "the first rail; Lockstep derives the routers of the others",
-        ),
-        (servers and name == "management" and not managed, ("name_servers",), servers, needs),
+        (servers and name == "management" and not managed, ("name_servers",), servers, NEEDS),
         (
             servers and name != "management",
             ("name_servers",),
@@ -74,6 +62,72 @@ def _settings(name: str, network: Network) -> Iterable[Relation]:
             "leave it out: nodes reach name servers on the management network",
         ),
     )
+
+
+NEEDS = 'leave it out, or set manager to "release": Lockstep must configure the interfaces'
+
+
+def _gateway(cluster: Cluster, kind: str, network: Network) -> Iterator[Relation]:
+    gateway = network.gateway
+    if gateway is None:
+        return
+    field, value = ("gateway",), str(gateway)
+    yield not is_managed(network), field, value, NEEDS
+    yield (
+        not (_is_link_local(gateway) or _can_be_a_router(gateway, network)),
+        field,
+        value,
+        _routers(network),
+    )
+    owners = [name for group in cluster.nodes for name in _with_address(group, kind, gateway)]
+    yield (
+        owners,
+        field,
+        value,
+        f"the address of a router; {fold(owners)} has this one",
+    )
+
+
+def _is_link_local(address: IPAddress) -> bool:
+    """Return whether an address can be a router's link-local address.
+
+    The routes that routers announce use it (RFC 4861, 4.2: the source of an advertisement is
+    link-local), and redirects need it (RFC 4861, 8). IPv4 has no such routers.
+    """
+    return bool(address.version == 6 and address.is_link_local())
+
+
+def _can_be_a_router(gateway: IPAddress, network: Network) -> bool:
+    """Return whether an address is one of a node's neighbour: in the subnet, and of one machine.
+
+    The first address of a subnet is all its routers (RFC 4291, 2.6.1) or the network itself, the
+    last one of an IPv4 subnet is all its machines (RFC 919). A /31 and a /127 have neither (RFC
+    3021, RFC 6164).
+    """
+    prefix = network.prefix
+    first, last = prefix.first, prefix.last if network.rails == 1 else prefix.first | (1 << 64) - 1
+    if last - first > 1:
+        first, last = first + 1, last - (prefix.version == 4)
+    return bool(gateway.version == prefix.version and first <= int(gateway) <= last)
+
+
+def _routers(network: Network) -> str:
+    """Return the addresses that are allowed for the router of a network, in words."""
+    prefix = network.prefix
+    if network.rails > 1:
+        inside = f"an address in {prefix.ip}/64, the first rail (Lockstep derives the others)"
+    else:
+        inside = f"an address in {prefix}"
+    return inside + (", or a link-local one" if prefix.version == 6 else "")
+
+
+def _with_address(group: NodeGroup, kind: str, address: IPAddress) -> Iterator[str]:
+    """Yield the node of a group that has an address, on the first rail if it is the fabric."""
+    first = group.management if kind == "management" else group.fabric
+    if first is not None and first.version == address.version:
+        offset, members = int(address) - int(first), names.expand(group.name)
+        if 0 <= offset < len(members):
+            yield members[offset]
 
 
 def _interfaces(cluster: Cluster, name: str, hardware: HardwareClass) -> Iterator[Relation]:

@@ -68,11 +68,18 @@ def unsafe(one: Interface, state: InterfaceState, runs: bool) -> str:
             "set networks.management.manager to the program that configures it now, or leave it "
             "unmanaged; if the unit has failed, start it from the console"
         )
-    if state.has_default_route and not one.gateway:
+    if state.routers is not None and not one.gateway:
         return (
             f"the default route uses {one.name}, but the inventory has no router for the "
             "management network, so nothing was written. Next: set networks.management.gateway; "
-            "ip route shows the router"
+            f"the route goes to {_named(state.routers)}"
+        )
+    if state.routers is not None and state.routers != (one.gateway,):
+        return (
+            f"the default route of {one.name} goes to {_named(state.routers)}, but "
+            f"networks.management.gateway is {one.gateway}, so nothing was written. Next: correct "
+            f"the inventory, or the route: ip route replace default via {one.gateway} dev "
+            f"{one.name}"
         )
     if others:
         return (
@@ -81,6 +88,10 @@ def unsafe(one: Interface, state: InterfaceState, runs: bool) -> str:
             "deploy again at once"
         )
     return ""
+
+
+def _named(routers: tuple[str, ...]) -> str:
+    return ", ".join(routers) or "no router"
 
 
 @operation()

@@ -203,7 +203,7 @@ ENTRIES = (
         "MTU, addresses, routes, ARP",
         (
             *("net.mtu", "net.address", "net.address_unique", "net.mac_unique"),
-            *("net.default_route", "sysctl.common"),
+            *("net.default_route", "net.gateway", "sysctl.common"),
         ),
         "policy routing rules per rail",
     ),

@@ -37,6 +37,16 @@ NETWORK = (
         *("net.persisted", "net.persisted", ("ifupdown eno1", "addresses")),
         *(["DHCP", "fd00:1::103/64"], "DHCP", "eno1"),
     ),
+    one(
+        *("net.persisted", "net.persisted", ("ifupdown eno1", "routers"), ["fd00:1::fffe"]),
+        *("fd00:1::103/64, router fd00:1::fffe", "eno1"),
+    ),
+    one("net.gateway", "net.gateway", ("ipv6", "eno1"), ["fd00:1::fffe"], "fd00:1::fffe", "eno1"),
+    one("net.gateway", "net.gateway", ("ipv6",), {}, "no default route", "eno1"),
+    one(
+        *("net.gateway", "net.gateway", ("ipv6",), {"eno2": ["fe80::1"]}),
+        *("fe80::1 on eno2", "eno1"),
+    ),
     one("net.mac_unique", "net.mac", "fabric1", "a0:88:c2:00:05:01", "worker3 fabric1"),
     each("rdma.interface", "rdma.netdev", "mlx5_1", "fabric0", "fabric0"),
     each("rdma.link_downed", "rdma.link_downed", "mlx5_1", 4, "4 link failures"),

@@ -141,12 +141,16 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
             f"{one.manager} {name}": {
                 "addresses": [one.with_length],
                 "mtu": one.mtu,
+                "routers": [one.router] if one.router else [],
                 "files": [path_of(one)],
                 "elsewhere": [],
             }
             for name, one in planned.items()
         },
         "net.default_route": {"ipv4": [], "ipv6": ["eno1"]},
+        "net.gateway": {
+            one.family: {name: [one.router]} for name, one in planned.items() if one.router
+        },
         "net.mac": {name: f"{board}:{i:02x}" for i, name in enumerate(names)},
     }
 

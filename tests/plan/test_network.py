@@ -36,6 +36,37 @@ def text(node: NodePlan, path: str) -> str:
     return content.decode()
 
 
+@pytest.mark.parametrize(
+    ("prefix", "gateway", "allowed"),
+    [
+        ("10.0.0.0/16", "10.0.255.254", ""),
+        ("10.0.0.0/16", "10.0.255.255", "an address in 10.0.0.0/16"),
+        ("10.0.0.0/16", "10.0.0.0", "an address in 10.0.0.0/16"),
+        ("10.0.0.0/16", "169.254.0.1", "an address in 10.0.0.0/16"),
+        ("10.0.0.0/16", "10.0.3.1", "the address of a router; worker1 has this one"),
+        ("fd00:1::/64", "fd00:1::ffff:ffff:ffff:ffff", ""),
+        ("fd00:1::/64", "fe80::1", ""),
+        ("fd00:1::/64", "fe80::1:0:0:1", ""),
+        ("fd00:1::/64", "10.0.0.1", "an address in fd00:1::/64, or a link-local one"),
+    ],
+)
+def test_a_router_is_a_neighbour_of_the_nodes_and_none_of_them(
+    prefix: str, gateway: str, allowed: str
+) -> None:
+    wanted = networked({}, {"prefix": prefix, "manager": "release", "gateway": gateway})
+    if prefix.startswith("10."):
+        for number, group in enumerate(wanted["nodes"]):
+            group["management"] = f"10.0.{number + 1}.1"
+    _, problems = load(wanted, declared())
+    assert [one.allowed for one in problems] == [allowed][: bool(allowed)]
+
+
+def test_a_link_local_router_is_the_same_on_every_rail() -> None:
+    """Every link has link-local addresses of its own."""
+    node = worker(networked({"manager": "networkd", "gateway": "fe80::1"}))
+    assert {one.gateway for one in node.interfaces} == {"fe80::1"}
+
+
 def test_without_a_manager_no_interface_is_touched() -> None:
     node = worker(networked({}))
     assert (node.interfaces, "network" in node.roles) == ((), False)
@@ -167,6 +198,21 @@ def test_ipv4_has_the_length_of_the_whole_network() -> None:
             lambda w: w["networks"]["fabric"].update(gateway="fd00:2:0:1::ffff"),
             ("networks", "fabric", "gateway"),
             "fd00:2:0:1::ffff",
+        ),
+        (
+            lambda w: w["networks"]["management"].update(manager="release", gateway="fd00:9::1"),
+            ("networks", "management", "gateway"),
+            "fd00:9::1",
+        ),
+        (
+            lambda w: w["networks"]["management"].update(manager="release", gateway="fd00:1::"),
+            ("networks", "management", "gateway"),
+            "fd00:1::",
+        ),
+        (
+            lambda w: w["networks"]["fabric"].update(gateway="fd00:2::103"),
+            ("networks", "fabric", "gateway"),
+            "fd00:2::103",
         ),
         (
             lambda w: w["networks"]["fabric"].update(name_servers=["fd00:1::53"]),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lockstep.node.readers import network, reading
+from lockstep.node.readers.commands import Commands
 from tests.probe.test_collect import Node, node
 
 __all__ = ["node"]
@@ -254,6 +255,44 @@ def test_default_routes_are_told_from_others(node: Node) -> None:
     rows += [f"fd00{'0' * 28} 40 {nothing} 00 {nothing} 00000100 1 0 00000001 eno2"]
     node.file("/proc/net/ipv6_route", "\n".join(rows) + "\n")
     assert value(node, "net.default_route") == {"ipv4": ["eno1"], "ipv6": ["eno1"]}
+
+
+ROUTES = {
+    "-6": [
+        {"dst": "default", "gateway": "fe80::1", "dev": "eno1", "metric": 100, "pref": "medium"},
+        {"dst": "default", "gateway": "fe80::2", "dev": "eno2", "metric": 1024, "flags": []},
+        {"dst": "default", "type": "unreachable", "dev": "lo", "metric": 1},
+    ],
+    "-4": [
+        {
+            "dst": "default",
+            "nexthops": [
+                {"via": {"family": "inet6", "host": "fe80::9"}, "dev": "eno2", "weight": 1},
+                {"gateway": "10.0.0.1", "dev": "eno1", "weight": 1},
+                {"gateway": "10.0.0.2", "dev": "eno1", "weight": 1},
+            ],
+        },
+        {"dst": "default", "dev": "eno3", "metric": 100},
+    ],
+}
+"""Routes as ip of iproute2 6.1 shows them; unreachable ones do not count, nor a worse metric."""
+
+
+def test_the_routers_of_default_routes_are_read_by_interface(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commands = Commands()
+    monkeypatch.setattr(commands, "run", lambda *argv, **_: json.dumps(ROUTES[argv[2]]))
+    seen = network.read_gateways({"gateways": ["ipv4", "ipv6"]}, commands)["net.gateway"]
+    assert seen == {
+        "ipv4": {"eno1": ["10.0.0.1", "10.0.0.2"], "eno2": ["fe80::9"]},
+        "ipv6": {"eno1": ["fe80::1"]},
+    }
+    monkeypatch.setattr(commands, "run", lambda *argv, **_: "")
+    assert network.read_gateways({"gateways": ["ipv6"]}, commands)["net.gateway"] == {"ipv6": {}}
+    monkeypatch.setattr(commands, "run", lambda *argv, **_: '[{"dst":"default","dev":"tun0"}]')
+    seen = network.read_gateways({"gateways": ["ipv4"]}, commands)["net.gateway"]
+    assert seen == {"ipv4": {"tun0": []}}
 
 
 def test_a_link_that_is_down_has_no_speed(node: Node) -> None:

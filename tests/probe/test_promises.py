@@ -41,6 +41,7 @@ READ_ONLY = (
     "journalctl -k -b -o short-unix --no-pager -n 2000 -g NVRM: Xid|SXid",
     "systemctl list-units --state=failed --plain --no-legend --no-pager",
     "ip -j address",
+    "ip -j * route show default",
     "devlink -j dev param show",
     "dcb * show dev *",
     "* -d * --reg_name ROCE_ACCL --get",  # mlxreg or mstreg

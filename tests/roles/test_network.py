@@ -245,7 +245,7 @@ def state(**changes: object) -> InterfaceState:
         software="",
         addresses=("fd00:2::5",),
         mtu=4200,
-        has_default_route=False,
+        routers=None,
         files=(),
     )
     return replace(right, **changes)  # type: ignore[arg-type]
@@ -274,9 +274,15 @@ def test_a_rail_is_configured_again_only_if_something_is_missing(
     ("one", "seen", "why"),
     [
         (MANAGEMENT, state(), ""),
-        (MANAGEMENT, state(has_default_route=True), ""),
+        (MANAGEMENT, state(routers=("fd00:2::1",)), ""),
+        (
+            MANAGEMENT,
+            state(routers=("fd00:2::9",)),
+            "default route of eno1 goes to fd00:2::9, but networks.management.gateway is fd00:2::1",
+        ),
+        (MANAGEMENT, state(routers=()), "default route of eno1 goes to no router"),
         (MANAGEMENT, state(addresses=("fd00:2::6",)), "does not have the management address"),
-        (replace(MANAGEMENT, gateway=""), state(has_default_route=True), "has no router"),
+        (replace(MANAGEMENT, gateway=""), state(routers=("fd00:2::9",)), "has no router"),
         (
             MANAGEMENT,
             state(
@@ -376,7 +382,6 @@ def taken(**readings: object) -> Taken:
         "kernel.files": {f"{net}/uevent": {f"{net}/uevent": "x=y"}, f"{net}/device/uevent": {}},
         "net.addresses": {"rail0": ["fd00:2::5"]},
         "net.mtu": {"rail0": 4200},
-        "net.default_route": {"ipv4": [], "ipv6": []},
         "net.persisted": {"networkd rail0": {"files": [], "elsewhere": []}},
         "slurm.steps": 0,
         **{name.replace("_", ".", 1): value for name, value in readings.items()},
@@ -438,7 +443,7 @@ def commands_of(
         },
         "net.addresses": {"rail0": [], "eno1": ["fd00:2::5"]},
         "net.mtu": {"rail0": 1500, "eno1": 1500},
-        "net.default_route": {"ipv4": [], "ipv6": ["eno1"]},
+        "net.gateway": {"ipv6": {"eno1": ["fd00:2::1"]}},
         "net.persisted": {
             f"networkd {name}": {"files": [], "elsewhere": []} for name in ("rail0", "eno1")
         },

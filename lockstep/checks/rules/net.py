@@ -169,8 +169,8 @@ RULES = (
             "package or license servers, or takes the wrong path to them."
         ),
         blind=(
-            "The address of the router, which differs from rack to rack. Other routes and routing "
-            "rules."
+            "The address of the router, which differs from rack to rack; net.gateway compares it "
+            "where it is declared. Other routes and routing rules."
         ),
         source="ip-route(8); /proc/net/route, /proc/net/ipv6_route",
         reading="net.default_route",
@@ -180,7 +180,7 @@ RULES = (
             "on {node}: compare the output of ip route show default and ip -6 route show default "
             "with that of a peer"
         ),
-        explained_by=(Cause("net.state"), Cause("net.address")),
+        explained_by=(Cause("net.state"), Cause("net.address"), Cause("net.gateway")),
     ),
     _alike(
         "net.driver",

@@ -22,6 +22,7 @@ from lockstep.plan.network import Interface, path_of
 from lockstep.probe.record import Unread
 
 PERSISTED = "net.persisted"
+GATEWAY = "net.gateway"
 
 
 def _kept(view: View) -> dict[str, Interface]:
@@ -29,7 +30,17 @@ def _kept(view: View) -> dict[str, Interface]:
 
 
 def _wanted(one: Interface) -> str:
-    return one.with_length + (f", MTU {one.mtu}" if one.mtu else "")
+    return _text([one.with_length], one.mtu, [one.router] if one.router else [])
+
+
+def _text(addresses: list[str], mtu: int | None, routers: list[str]) -> str:
+    """Return what files give an interface, in words."""
+    parts = (
+        ", ".join(addresses) or "no address",
+        f"MTU {mtu}" if mtu else "",
+        f"router {', '.join(routers)}" if routers else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _read(view: View, one: Interface) -> dict[str, Any] | Unread:
@@ -51,8 +62,9 @@ def _persisted_items(view: View, read: Items) -> Items:
         elif isinstance(found, Unread):
             items[name] = found
         else:
-            addresses = ", ".join(found["addresses"]) or "no address"
-            items[name] = addresses + (f", MTU {found['mtu']}" if found["mtu"] else "")
+            # A record of an earlier release has no routers.
+            routers = found.get("routers", [one.router] if one.router else [])
+            items[name] = _text(found["addresses"], found["mtu"], routers)
     return items
 
 
@@ -60,6 +72,29 @@ def _files(view: View, name: str) -> str:
     found = _read(view, _kept(view)[name])
     files = () if isinstance(found, Unread) else found["files"]
     return f"set by {', '.join(files)}" if files else ""
+
+
+def _management(view: View) -> Interface | None:
+    """Return the management interface, if the description names its router."""
+    return next((one for one in view.plan.interfaces if one.router), None)
+
+
+def _gateway_items(view: View, read: Items) -> Items:
+    one = _management(view)
+    if one is None:
+        return {}
+    found = read.get(one.family, Unread(unread="it was not read"))
+    return {one.name: _routers(found, one.name) if isinstance(found, dict) else found}
+
+
+def _routers(routes: dict[str, Any], interface: str) -> str:
+    """Return the routers of default routes, with their interface if it is another one."""
+    named = (
+        (router or "no router") + (f" on {name}" if name != interface else "")
+        for name, routers in sorted(routes.items())
+        for router in routers or [""]
+    )
+    return ", ".join(named) or "no default route"
 
 
 def _unplanned(view: View, read: Items) -> Items:
@@ -79,8 +114,8 @@ RULES = (
     Rule(
         id=PERSISTED,
         claim=(
-            "The files of each interface that Lockstep configures give it the planned address and "
-            "MTU, and no other address."
+            "The files of each interface that Lockstep configures give it the planned address, MTU "
+            "and router, and no other address."
         ),
         why=(
             "Two files that configure one interface disagree only at the next boot: the node then "
@@ -88,8 +123,8 @@ RULES = (
         ),
         blind=(
             "Lockstep's own files, which file.content checks. Files of a program that the "
-            "description does not name. Scripts. Routes, routing rules and name servers in files "
-            "of others."
+            "description does not name. Scripts. Routes but the default route, routing rules and "
+            "name servers in files of others."
         ),
         source=(
             "interfaces(5), systemd.network(5), netplan-generate(8), nm-settings-keyfile(5): which "
@@ -105,6 +140,31 @@ RULES = (
         ),
         applies=lambda view: bool(view.plan.interfaces),
         objects=_interface,
+    ),
+    Rule(
+        id=GATEWAY,
+        claim="The default route of the management network goes to the declared router.",
+        why=(
+            "The file of the next boot has the declared router. If another one is in use, one of "
+            "the two is wrong: the node reaches no other network now, or after the next boot."
+        ),
+        blind=(
+            "Whether the router forwards anything. Routes of the other family. Default routes with "
+            "a worse metric, which the kernel does not use."
+        ),
+        source="ip-route(8); networks.management.gateway",
+        reading=GATEWAY,
+        look=Look(made(GATEWAY, _gateway_items)),
+        expected=each(
+            lambda view: {one.name: one.router} if (one := _management(view)) is not None else {}
+        ),
+        repair=by_hand(
+            "find out which router is right; then on {node}: ip route replace default via "
+            "{expected} dev {device}, or correct networks.management.gateway in {inventory}"
+        ),
+        applies=lambda view: _management(view) is not None,
+        objects=_interface,
+        explained_by=(Cause("net.state"), Cause("net.address")),
     ),
     Rule(
         id="net.unplanned_address",

@@ -141,6 +141,7 @@ READERS: tuple[Row, ...] = (
     (rdma.read_rdma_settings, ("rdma.settings",)),
     (network.read_interfaces, network.NET_READINGS),
     (network.read_default_routes, ("net.default_route",)),
+    (network.read_gateways, ("net.gateway",)),
     (network_files.read_persisted, ("net.persisted",)),
     (system.read_platform, ("platform",)),
     (system.read_bmc, ("platform.bmc_firmware",)),

@@ -58,6 +58,30 @@ def read_default_routes(request: Request, commands: Commands) -> Readings:
     return {"net.default_route": {family: sorted(names) for family, names in routes.items()}}
 
 
+def read_gateways(request: Request, commands: Commands) -> Readings:
+    """Interface -> the routers of its default routes, for each requested family.
+
+    Only the routes in the main table with the best metric, which are those that the kernel uses.
+    """
+    return {"net.gateway": each(request["gateways"], lambda family: _gateways(family, commands))}
+
+
+def _gateways(family: str, commands: Commands) -> dict[str, list[str]]:
+    option = {"ipv4": "-4", "ipv6": "-6"}[family]
+    shown = json.loads(commands.run("ip", "-j", option, "route", "show", "default") or "[]")
+    # A route that is not unicast has a type, such as "unreachable".
+    routes = [row for row in shown if row.get("type", "unicast") == "unicast"]
+    best = min((row.get("metric", 0) for row in routes), default=0)
+    found: dict[str, set[str]] = {}
+    for row in routes:
+        if row.get("metric", 0) == best:
+            for hop in row.get("nexthops", [row]):
+                # "via" is a router of another family (ip-route(8)).
+                router = hop.get("gateway") or hop.get("via", {}).get("host")
+                found.setdefault(hop["dev"], set()).update([router] if router else [])
+    return {name: sorted(routers) for name, routers in found.items()}
+
+
 def speed(interface: str) -> str:
     """Return a link's speed and duplex mode; "unknown" if it is down or reports no speed."""
     try:
