@@ -1,4 +1,4 @@
-"""Two hardware classes and two operating systems in one cluster: who is compared with whom."""
+"""Two hardware classes and two operating systems in one cluster: which nodes are compared."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from pydantic import JsonValue
 from lockstep.checks.compare import is_number
 from lockstep.checks.context import View
 from lockstep.checks.rule import (
-    SAME_DEVICE,
     WARNING,
     Bound,
     Cause,
@@ -59,13 +58,13 @@ def _clock_idle_words(clock: JsonValue, limit: JsonValue) -> tuple[str, str]:
     return f"{clock} MHz idle", f"at {'least' if below else 'most'} {limit:g} MHz"
 
 
+ROUNDED_MHZ = 1
+
+
 def _full_clock(clock: JsonValue, most: JsonValue) -> JsonValue:
     """Return the maximum for a clock that is rounded: a T4 runs at 5000 of 5001 MHz."""
     rounded = is_number(clock) and is_number(most) and 0 <= most - clock <= ROUNDED_MHZ
     return most if rounded else clock
-
-
-ROUNDED_MHZ = 1
 
 
 def _application_clock(id: str, which: str, field: str, now: str, default: str) -> Rule:
@@ -98,6 +97,29 @@ def _application_clock(id: str, which: str, field: str, now: str, default: str) 
         repair=by_hand("on {node}: run nvidia-smi -rac, and find out what set application clocks"),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
+    )
+
+
+def _clock_max(
+    id: str, which: str, reading: str, field: str, blind: str, *causes: Cause, look: Look
+) -> Rule:
+    """Return a rule about a maximum clock of GPUs."""
+    return Rule(
+        id=id,
+        claim=f"All GPUs of a hardware class have the same maximum {which}.",
+        why=(
+            "A GPU with different firmware, or of a different variant, can have a lower maximum "
+            f"{which}, and all other GPUs wait for it."
+        ),
+        blind=blind,
+        source=f"nvidia-smi --help-query-gpu, {field}",
+        reading=reading,
+        look=look,
+        peers=Peers.CLASS,
+        text=Text(lambda value: f"{value} MHz"),
+        repair=by_hand(peers=COMPARE_VARIANT),
+        applies=has_gpus,
+        explained_by=(*UNREAD_WITH_COUNT, *causes),
     )
 
 
@@ -157,42 +179,24 @@ RULES = (
         applies=has_whole_gpus,
         explained_by=(*UNREAD_WITH_COUNT, *UNREAD_WITH_MIG),
     ),
-    Rule(
-        id="gpu.clock_max",
-        claim="All GPUs of a hardware class have the same maximum clock.",
-        why=(
-            "A GPU with different firmware, or of a different variant, can have a lower maximum "
-            "clock, and all other GPUs wait for it."
-        ),
-        blind=(
-            "The clock that a GPU reaches under load, where heat and power caps limit it. Locked "
-            "clocks, which do not change the maximum."
-        ),
-        source="nvidia-smi --help-query-gpu, clocks.max.sm",
-        reading="gpu.clocks.max_sm_mhz",
+    _clock_max(
+        "gpu.clock_max",
+        "clock",
+        "gpu.clocks.max_sm_mhz",
+        "clocks.max.sm",
+        "The clock that a GPU reaches under load, where heat and power caps limit it. Locked "
+        "clocks, which do not change the maximum.",
+        *same_device("gpu.name"),
         look=Look(devices=DEVICES),
-        peers=Peers.CLASS,
-        text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand(peers=(COMPARE_VARIANT)),
-        applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.name", at=SAME_DEVICE)),
     ),
-    Rule(
-        id="gpu.clock_max_memory",
-        claim="All GPUs of a hardware class have the same maximum memory clock.",
-        why=(
-            "A GPU with different firmware, or of a different variant, can have a lower maximum "
-            "memory clock, and all other GPUs wait for it."
-        ),
-        blind="The current memory clock, which gpu.clock_memory checks.",
-        source="nvidia-smi --help-query-gpu, clocks.max.memory",
-        reading="gpu.clocks.max_memory_mhz",
+    _clock_max(
+        "gpu.clock_max_memory",
+        "memory clock",
+        "gpu.clocks.max_memory_mhz",
+        "clocks.max.memory",
+        "The current memory clock, which gpu.clock_memory checks.",
+        *same_device("gpu.name", "gpu.clock_max"),
         look=Look(pick=supported, devices=DEVICES),
-        peers=Peers.CLASS,
-        text=Text(lambda value: f"{value} MHz"),
-        repair=by_hand(peers=(COMPARE_VARIANT)),
-        applies=has_gpus,
-        explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.name", "gpu.clock_max")),
     ),
     Rule(
         id="gpu.clock_memory",
