@@ -265,7 +265,7 @@ ENTRIES = (
         "the CPU set of a running job, which only the job sees",
     ),
     Entry("H15", "interrupts", ("irq.affinity",)),
-    Entry("H16", "kernel", ("kernel.release", "kernel.newest")),
+    Entry("H16", "kernel", ("kernel.release", "kernel.page_size", "kernel.newest")),
     Entry(
         "H17",
         "kernel arguments",

@@ -34,6 +34,7 @@ MACHINE = (
         *("kernel.newest", "kernel.newest", "", "6.12.57+deb13-amd64", "6.12.48"),
         status=Status.PENDING_REBOOT,
     ),
+    one("kernel.page_size", "kernel.page_size", "", "64k", "pages of 64k"),
     each("kernel.modules", "kernel.modules", "i10nm_edac", "absent", "absent"),
     each("kernel.nouveau", "kernel.modules", "nouveau", "loaded", "loaded"),
     each("kernel.thp", "kernel.state", THP, "[always] madvise never", "[always]"),

@@ -73,6 +73,7 @@ def _kernel(node: NodePlan) -> dict[str, Any]:
     loaded = {"mlx5_core": "A1B2", "mlx5_ib": "C3D4", "ib_core": "E5F6", "i10nm_edac": "loaded"}
     return {
         "kernel.release": KERNEL,
+        "kernel.page_size": node.hardware.hardware.kernel.page_size or "4k",
         "kernel.newest": KERNEL,
         "kernel.state": {path: lines.get(path, reading.ABSENT) for path in kernel.STATE},
         "kernel.modules": {name: loaded.get(name, reading.ABSENT) for name in kernel.KNOWN_MODULES},

@@ -29,6 +29,20 @@ def test_another_kernel_explains_what_came_with_it() -> None:
     assert "rdma.driver" in one.detail
 
 
+def test_a_kernel_with_other_pages_explains_its_release_and_huge_pages() -> None:
+    one = the_one(
+        ("kernel.page_size", (), "64k"),
+        ("kernel.release", (), "6.12.48-64k"),
+        ("hugepages", ("1G",), {"0": 0, "1": 0}),
+        ("hugepages.mounts", ("/dev/hugepages1G",), recorded.REMOVED),
+        ("sysctl.common", ("vm.max_map_count",), "65530"),
+    )
+    assert (one.rule, one.found) == ("kernel.page_size", "pages of 64k")
+    assert one.expected == "pages of 4k"
+    for rule in ("kernel.release", "hugepages (", "hugepages.mount", "sysctl.common"):
+        assert rule in one.detail
+
+
 def test_a_lost_memory_module_is_one_finding() -> None:
     one = the_one(
         ("memory.modules", ("P2-DIMMB",), "empty"),

@@ -147,6 +147,16 @@ def test_the_newest_kernel_is_of_the_same_flavour(node: Node) -> None:
     assert kernel.newest_kernel("5.14.0-503.el9.x86_64") == "5.14.0-503.el9.x86_64"
 
 
+@pytest.mark.parametrize(("size", "shown"), [(4096, "4k"), (65536, "64k")])
+def test_the_page_size_is_that_of_the_running_kernel(
+    node: Node, monkeypatch: pytest.MonkeyPatch, size: int, shown: str
+) -> None:
+    node.file("/proc/cmdline", "ro quiet\n")
+    node.file("/proc/sys/kernel/random/boot_id", "0\n")
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": size}[name])
+    assert value(node, "kernel.page_size") == shown
+
+
 def test_modules_are_told_by_their_version_and_absent_ones_too(node: Node) -> None:
     node.file("/proc/sys/kernel/tainted", "0\n")
     node.file("/sys/module/mlx5_core/version", "23.10-1.1.9\n")

@@ -139,6 +139,11 @@ OWN = ("BOOT_IMAGE", "root", "initrd", "resume", "rd.luks.uuid", "ip")
 
 
 KEYS = ("processor.max_cstate", "intel_idle.max_cstate")
+OTHER_PAGES = (
+    "install the kernel with {expected} on {node} (for 64k: linux-image-generic-64k of Ubuntu, "
+    "kernel-64k of the RHEL family), make it the default entry of the boot loader, and reboot "
+    "{node} into it when it is idle"
+)
 
 
 RULES = (
@@ -301,6 +306,25 @@ RULES = (
         explained_by=(Cause("kernel.release"),),
     ),
     Rule(
+        id="kernel.page_size",
+        claim=(
+            "All kernels of a hardware class have the declared page size or, if none is declared, "
+            "the same one."
+        ),
+        why=(
+            "Kernels with 4 KiB and with 64 KiB pages differ in page faults, TLB misses and sizes "
+            "of huge pages, so one job runs at two speeds."
+        ),
+        blind="The same wrong page size on all nodes, if none is declared.",
+        source="sysconf(3), PAGESIZE; NVIDIA Grace performance tuning guide, Page Size",
+        reading="kernel.page_size",
+        expected=same(lambda view: view.plan.hardware.hardware.kernel.page_size),
+        text=Text(lambda size: f"pages of {size}"),
+        repair=by_hand(OTHER_PAGES, peers=OTHER_PAGES),
+        applies=own_kernel,
+        peers=Peers.CLASS,
+    ),
+    Rule(
         id="kernel.release",
         claim="All nodes of a hardware class run the same kernel.",
         why=(
@@ -318,5 +342,7 @@ RULES = (
                 "missing)"
             ),
         ),
+        # The two kernels are two packages, whose names for uname(2) differ, too.
+        explained_by=(Cause("kernel.page_size"),),
     ),
 )

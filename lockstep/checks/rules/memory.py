@@ -34,6 +34,8 @@ from lockstep.checks.rules.rdma import counted
 from lockstep.node.check.judge import Judgement
 
 KEYS = ("hugepages", "hugepagesz", "default_hugepagesz")
+OTHER_PAGES = Cause("kernel.page_size")
+"""The sizes of huge pages follow from the kernel's page size."""
 
 
 _hugepages_items = made(
@@ -129,7 +131,7 @@ RULES = (
         # A node without its own kernel sees the pages of its host.
         applies=own_kernel,
         on_node=OnNode(Local.HEALTH, _hugepages_on_node),
-        explained_by=STARTED_SO,
+        explained_by=(*STARTED_SO, OTHER_PAGES),
     ),
     Rule(
         id="hugepages.mount",
@@ -152,9 +154,12 @@ RULES = (
         expected=each(_mount_expected),
         repair=by_role("hugepages"),
         applies=lambda view: bool(view.plan.hardware.hugepages),
-        explained_by=tuple(
-            Cause("file.content", device=file, of=Effect(device=point))
-            for point, file in UNIT_OF.items()
+        explained_by=(
+            *(
+                Cause("file.content", device=file, of=Effect(device=point))
+                for point, file in UNIT_OF.items()
+            ),
+            OTHER_PAGES,
         ),
     ),
     Rule(

@@ -102,7 +102,10 @@ READERS: tuple[Row, ...] = (
     (slurm.read_spank_plugins, ("slurm.spank_plugins",)),
     (slurm.read_srun_options, ("slurm.srun_options",)),
     (system.read_release, ("os.id", "os.version_id")),
-    (system.read_running, ("os.hostname", "os.boot_id", "kernel.release", "kernel.cmdline")),
+    (
+        system.read_running,
+        ("os.hostname", "os.boot_id", "kernel.release", "kernel.page_size", "kernel.cmdline"),
+    ),
     (system.read_boot, ("os.init_started", "os.reboot_required", "os.rebooted_in_vain")),
     (system.read_time_zone, ("os.time_zone",)),
     (system.read_locale, ("os.locale",)),

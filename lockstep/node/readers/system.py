@@ -30,12 +30,14 @@ def read_release(request: Request, commands: Commands) -> Readings:
 
 
 def read_running(request: Request, commands: Commands) -> Readings:
-    """Host name, boot ID, and the running kernel's release and arguments."""
+    """Host name, boot ID, and the running kernel's release, page size and arguments."""
     running = os.uname()
     return {
         "os.hostname": running.nodename,
         "os.boot_id": text_of("/proc/sys/kernel/random/boot_id").strip(),
         "kernel.release": running.release,
+        # Built into the kernel; as `getconf PAGESIZE` prints it, in KiB.
+        "kernel.page_size": f"{os.sysconf('SC_PAGE_SIZE') // 1024}k",
         "kernel.cmdline": text_of("/proc/cmdline").split(),
     }
 
