@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lockstep.catalog import nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia import compatibility as table
+from lockstep.catalog.nvidia.repositories import cuda_folder, of_vendor
 from lockstep.plan import slurm
 from lockstep.report import count
 from lockstep.spec import Cluster
@@ -55,6 +56,12 @@ def not_verified(cluster: Cluster) -> Iterator[str]:
         known_release = operating_systems.find(name)
         for what in known_release.not_verified if known_release else ():
             yield f"not verified: {name}: {what}"
+    for one in cluster.software.repositories:
+        if cuda_folder(one.uri, one.suite) and of_vendor(one.uri, one.suite) is None:
+            yield (
+                f"not verified: the key of NVIDIA's repository {one.uri}: Lockstep knows no "
+                "fingerprint for it; compare the key with the one that NVIDIA publishes"
+            )
     stack = cluster.software.nvidia
     if stack is None:
         return

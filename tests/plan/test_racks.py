@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from lockstep.files import managed
 from lockstep.inventory import planned as plan
 from lockstep.plan import ClusterPlan
@@ -145,6 +147,27 @@ def test_a_node_gets_the_repositories_of_its_architecture() -> None:
     nodes = planned(change).nodes
     assert [one.name for one in nodes["head1"].software.repositories] == ["x86"]
     assert [one.name for one in nodes["a01"].software.repositories] == ["arm"]
+
+
+@pytest.mark.parametrize("first", ["a01", "c1"])
+def test_one_role_has_the_paths_of_each_architecture(first: str) -> None:
+    """Nodes share what they know of a role; those of another architecture have their own."""
+
+    def change(wanted: dict[str, Any]) -> None:
+        head = wanted["hardware"]["head"]
+        wanted["hardware"]["x86"] = {**head, "gpu": {"model": "l40s", "count": 2}}
+        plain = {"name": "c[1-2]", "role": "worker", "hardware": "x86"}
+        wanted["nodes"].append({**plain, "management": "fd00:1::401"})
+
+    nodes = planned(change).nodes
+    second = "c1" if first == "a01" else "a01"
+    read = {
+        name: nodes[name].roles["slurm_worker"].units[0].starts_with(nodes[name])
+        for name in (first, second)
+    }
+    assert NVML_PLUGIN in read["c1"]
+    assert NVML_PLUGIN.replace("x86_64", "aarch64") in read["a01"]
+    assert NVML_PLUGIN not in read["a01"]
 
 
 def test_the_libraries_are_in_the_folder_of_arm64() -> None:

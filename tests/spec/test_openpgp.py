@@ -7,10 +7,12 @@ import pytest
 
 from lockstep import spec
 from lockstep.catalog.nvidia.repositories import REPOSITORIES, of_vendor
+from lockstep.plan import notes
 from lockstep.roles import declared
 from lockstep.spec.openpgp import NotAKey, fingerprints
 from tests.golden.write import ROOT
 from tests.spec.nvidia_example import description
+from tests.spec.racks import description as racks
 
 KEYS = ROOT / "inventories" / "keys"
 NVIDIA = (KEYS / "nvidia-debian13.asc").read_text(encoding="ascii")
@@ -128,6 +130,38 @@ def test_an_address_that_cannot_be_parsed_is_not_nvidias() -> None:
 
 def test_a_repository_of_the_site_takes_any_key() -> None:
     assert refused(OTHER, "https://packages.example.net/debian") == []
+
+
+SBSA = "https://developer.download.nvidia.com/compute/cuda/repos/{}/sbsa"
+
+
+@pytest.mark.parametrize(
+    ("release", "key"),
+    [
+        *((name, "3bf863cc") for name in ("debian12", "ubuntu2204", "ubuntu2404")),
+        ("rhel9", "D42D0685"),
+    ],
+)
+def test_a_repository_for_arm64_has_the_key_of_the_one_for_x86(release: str, key: str) -> None:
+    signed = of_vendor(SBSA.format(release))
+    other = of_vendor(SBSA.format(release).replace("sbsa", "x86_64"))
+    assert signed is not None
+    assert other is not None
+    assert signed.fingerprint == other.fingerprint
+    assert signed.key == f"{SBSA.format(release)}/{key}.pub"
+    # The name of the file is the end of the fingerprint.
+    assert signed.fingerprint.endswith(key.upper())
+
+
+@pytest.mark.parametrize(("release", "noted"), [("debian13", True), ("ubuntu2404", False)])
+def test_a_key_of_nvidia_that_is_not_known_is_noted(release: str, noted: bool) -> None:
+    wanted = racks()
+    uri = SBSA.format(release)
+    wanted["software"]["repositories"][0].update(
+        key=OTHER, uri=uri, suite="/", architectures=["arm64"]
+    )
+    found = notes.not_verified(spec.Cluster.model_validate(wanted))
+    assert any(f"the key of NVIDIA's repository {uri}: " in one for one in found) is noted
 
 
 def test_the_keys_of_the_catalogue_have_fingerprints_and_addresses() -> None:

@@ -31,16 +31,21 @@ REPOSITORIES: Mapping[str, Signed] = {
         )
         for name in ("debian12", "ubuntu2204", "ubuntu2404")
     },
-    # The index of the repository has the key (2026-11-24).
-    f"{_CUDA}/ubuntu2404/sbsa": Signed(
-        f"{_CUDA}/ubuntu2404/sbsa/3bf863cc.pub", "EB693B3035CD5710E231E123A4B469963BF863CC"
-    ),
+    **{
+        f"{_CUDA}/{name}/sbsa": Signed(
+            f"{_CUDA}/{name}/sbsa/3bf863cc.pub", "EB693B3035CD5710E231E123A4B469963BF863CC"
+        )
+        for name in ("debian12", "ubuntu2204", "ubuntu2404")
+    },
     f"{_CUDA}/debian13/x86_64": Signed(
         f"{_CUDA}/debian13/x86_64/8793F200.pub", "02182E60104FCDC26EAE1B8597A5D4CB8793F200"
     ),
-    f"{_CUDA}/rhel9/x86_64": Signed(
-        f"{_CUDA}/rhel9/x86_64/D42D0685.pub", "610C7B14E068A878070DA4E99CD0A493D42D0685"
-    ),
+    **{
+        f"{_CUDA}/rhel9/{folder}": Signed(
+            f"{_CUDA}/rhel9/{folder}/D42D0685.pub", "610C7B14E068A878070DA4E99CD0A493D42D0685"
+        )
+        for folder in ("x86_64", "sbsa")
+    },
     "https://nvidia.github.io/libnvidia-container/stable/deb/amd64": Signed(
         "https://nvidia.github.io/libnvidia-container/gpgkey",
         "C95B321B61E88C1809C4F759DDCAE044F796ECB0",
@@ -54,6 +59,12 @@ debian13 key was computed from the key. rhel9: NVIDIA/gpu-driver-container, rhel
 the key; its fingerprint is that of two public build scripts, and was not computed here. ubuntu2204
 and ubuntu2404 (2026-11-24): NVIDIA's installation guides name the key, and programs that install it
 from there name its fingerprint (canonical/checkbox for every Ubuntu release).
+
+sbsa (2026-11-24): the index of ubuntu2404/sbsa has the key; several public install scripts take
+3bf863cc.pub from ubuntu2204/sbsa and debian12/sbsa, and a copy of NVIDIA's cuda-rhel9.repo for sbsa
+names D42D0685.pub. The name of a key's file is the end of its fingerprint: these are the keys of
+x86_64. Not verified, and therefore not here: the key of debian13/sbsa, which no source names; any
+key is taken for it, and ``lockstep plan`` has a note.
 """
 
 
