@@ -36,6 +36,9 @@ OF_A_CONTAINER = re.compile(
     r"|ip daddr \d[\d.]+ .*|.*\bdnat to .*|ip saddr (\d[\d.]+) ip daddr \2 .*masquerade"
 )
 """Rules that Docker adds to its chains and to POSTROUTING for the ports of one container."""
+USER, ISOLATION = "-j DOCKER-USER", "-j DOCKER-ISOLATION-STAGE-1"
+"""What Docker writes at the head of FORWARD. Which of them comes first depends on what it was doing
+when it was restarted (seen with 26.1)."""
 STATEFUL = re.compile(r"\bexpires [0-9dhms]+")
 
 
@@ -222,6 +225,16 @@ def lasting(chain: str, rules: list[str]) -> list[str]:
     return [rule for rule in rules if not OF_A_CONTAINER.fullmatch(rule)]
 
 
+def of_docker_first(rules: list[str], of_user: list[str]) -> list[str]:
+    """Return the rules of FORWARD with Docker's first two in one order.
+
+    Their order counts only if DOCKER-USER, which is the administrator's, has rules.
+    """
+    if sorted(rules[:2]) != [ISOLATION, USER] or of_user not in ([], ["-j RETURN"]):
+        return rules
+    return [USER, ISOLATION, *rules[2:]]
+
+
 def saved_objects(kind: str, text: str) -> Iterator[Entry]:
     """Yield the chains of iptables-save(8); its kin write no COMMIT behind a table.
 
@@ -242,6 +255,8 @@ def saved_objects(kind: str, text: str) -> Iterator[Entry]:
             rules.setdefault((table, chain), []).append(re.sub(r"^-A \S+ ", "", line))
     for (table, chain), policy in sorted(policies.items()):
         here = rules.get((table, chain), [])
+        if chain == "FORWARD":
+            here = of_docker_first(here, rules.get((table, "DOCKER-USER"), []))
         if here or policy != "ACCEPT":
             fields = {"rules": "\n".join(lasting(chain, here))}
             if policy != "-":

@@ -133,6 +133,45 @@ def test_chains_of_iptables_without_counters_and_rules_of_containers() -> None:
     }
 
 
+OF_DOCKER = """*filter
+:FORWARD DROP [0:0]
+:DOCKER-USER - [0:0]
+-A FORWARD -j DOCKER-USER
+-A FORWARD -j DOCKER-ISOLATION-STAGE-1
+-A FORWARD -o docker0 -j DOCKER
+-A DOCKER-USER -j RETURN
+COMMIT
+"""
+
+
+def turned(text: str) -> str:
+    """Return the rules as Docker writes them after some restarts."""
+    first = "-A FORWARD -j DOCKER-USER\n"
+    second = "-A FORWARD -j DOCKER-ISOLATION-STAGE-1\n"
+    assert first + second in text
+    return text.replace(first + second, second + first)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_equal"),
+    [
+        (OF_DOCKER, True),
+        (OF_DOCKER.replace("-A DOCKER-USER -j RETURN\n", ""), True),
+        (
+            OF_DOCKER.replace("-A DOCKER-USER", "-A DOCKER-USER -i ib0 -j DROP\n-A DOCKER-USER"),
+            False,
+        ),
+        (OF_DOCKER.replace("*filter\n", "*filter\n-A FORWARD -i ib0 -j ACCEPT\n"), False),
+    ],
+)
+def test_the_order_of_dockers_jumps_counts_only_with_rules_of_the_administrator(
+    text: str, is_equal: bool
+) -> None:
+    before = list(saved_objects("iptables IPv4", text))
+    after = list(saved_objects("iptables IPv4", turned(text)))
+    assert (before == after) == is_equal
+
+
 def firewall(node: Node) -> dict[str, Fields]:
     table = by_domain(EXCEPTIONS_OF_FIREWALL)
     found = {}
