@@ -39,6 +39,7 @@ def read_rpms(commands: Commands) -> Readings:
     """
     out = commands.run("rpm", "-qa", "--qf", "%{NAME} %{ARCH} %{VERSION}-%{RELEASE}\\n")
     versions: dict[str, str] = {}
+    architectures: dict[str, str] = {}
     seen: set[tuple[str, str]] = set()
     broken = set()
     for line in sorted(out.splitlines()):
@@ -54,11 +55,12 @@ def read_rpms(commands: Commands) -> Readings:
             name = f"{name}:{architecture}"
         seen.add((name, architecture))
         versions[name] = version
+        architectures[name] = architecture
     locks = _locks()
     held = [
         name
         for name, version in versions.items()
-        if any(_locks_it(lock, name, version) for lock in locks)
+        if any(_locks_it(lock, name, version, architectures[name]) for lock in locks)
     ]
     return {
         "packages": versions,
@@ -77,12 +79,15 @@ def _locks() -> list[str]:
     return [line for line in lines if line and line[0] not in "#!"]
 
 
-def _locks_it(lock: str, name: str, version: str) -> bool:
-    """Return whether a lock is for this package at this version (with or without epoch)."""
+def _locks_it(lock: str, name: str, version: str, architecture: str) -> bool:
+    """Return whether a lock is for this package at this version (with or without epoch).
+
+    dnf's plugin writes locks that end in ``.*``; an administrator can name an architecture.
+    """
     if not lock.startswith(f"{name}-"):
         return False
     wanted = lock[len(name) + 1 :].rpartition(":")[2]
-    return fnmatchcase(version, wanted) or fnmatchcase(f"{version}.x86_64", wanted)
+    return fnmatchcase(version, wanted) or fnmatchcase(f"{version}.{architecture}", wanted)
 
 
 def read_packages(request: Request, commands: Commands) -> Readings:
