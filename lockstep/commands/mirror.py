@@ -7,9 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from lockstep.catalog import os as operating_systems
 from lockstep.commands import (
     INVENTORY,
     JSON,
@@ -22,16 +22,16 @@ from lockstep.commands import (
 )
 from lockstep.forms import table
 from lockstep.inventory import load
-from lockstep.mirror import apt, needs, snapshot, sources, wheels
-from lockstep.mirror.check import gone, headers_gone
+from lockstep.mirror import needs, options, snapshot, wheels
+from lockstep.mirror.check import gone, headers_gone, streams_gone
 from lockstep.mirror.needs import ANY, Kind
-from lockstep.mirror.snapshot import Part, Unusable
-from lockstep.mirror.trouble import MirrorError, Trouble, public
+from lockstep.mirror.options import NONE, System
+from lockstep.mirror.root import PackageFile
+from lockstep.mirror.snapshot import Part
+from lockstep.mirror.trouble import MirrorError, Trouble, Unusable, public
 from lockstep.plan import ClusterPlan
-from lockstep.report import ExitStatus, alike, count, fold
+from lockstep.report import ExitStatus, count, fold
 
-NONE = "none"
-"""Value of an option that leaves something out."""
 NO_IMAGES = "container images: none, because no field of a description names an image"
 
 
@@ -71,16 +71,18 @@ def _run(arguments: argparse.Namespace) -> int:
 def _with_repositories(
     arguments: argparse.Namespace, plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None
 ) -> int:
-    releases = {kind.release.name for kind in kinds}
-    archives = _archives(arguments.archive or (), releases)
-    kernels = _kernels(arguments.kernel or (), releases)
-    roots = dict(_roots(kinds, archives))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lockstep"
+    systems = options.systems(kinds, arguments.archive or (), arguments.kernel or (), cache)
     troubles: list[Trouble] = []
-    for release, (root, own) in roots.items():
-        root.update()
+    for one in systems:
+        one.root.update()
         troubles += [
-            _hinted(one, release, archived=any(s.name == apt.ARCHIVE for s in root.sources))
-            for one in (*gone(root, own), *headers_gone(root, own, kernels.get(release, ())))
+            _hinted(trouble, one)
+            for trouble in (
+                *gone(one.root, one.kinds),
+                *streams_gone(one.root, one.kinds),
+                *headers_gone(one.root, one.kinds, one.kernels),
+            )
         ]
     if troubles:
         show(
@@ -89,16 +91,13 @@ def _with_repositories(
             lambda: "".join(f"{one.text()}\n" for one in troubles),
         )
         return ExitStatus.DIFFERS
-    parts = [
-        Part(release, root, _files(root, own, kernels.get(release, ())))
-        for release, (root, own) in roots.items()
-    ]
+    parts = [Part(one.release, one.architecture, one.root, _files(one)) for one in systems]
     content = snapshot.content(plan.spec.name, parts)
-    notes = "".join(f"{note}\n" for note in _notes(kinds, kernels, lock))
-    size = sum(deb.size for part in parts for deb in part.debs)
+    notes = "".join(f"{note}\n" for note in _notes(systems, lock))
+    size = sum(file.size for part in parts for file in part.packages)
     found = (
         f"every package of {count(len(plan.nodes), 'node')} is in a repository: "
-        f"{count(len(content.debs), 'file')} with dependencies, {_bytes(size)}\n"
+        f"{count(len(content.packages), 'file')} with dependencies, {_bytes(size)}\n"
     )
     if arguments.check:
         show(arguments.json, lambda: {**content.document, "problems": []}, lambda: found + notes)
@@ -115,78 +114,6 @@ def _with_repositories(
         ),
     )
     return ExitStatus.CONSISTENT
-
-
-def _roots(
-    kinds: Sequence[Kind], archives: Mapping[str, Path]
-) -> Iterator[tuple[str, tuple[apt.AptRoot, list[Kind]]]]:
-    """Yield each release with apt's root for it, and its kinds of nodes."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lockstep" / "apt"
-    for release, own in alike(kinds, lambda kind: kind.release.name).items():
-        if own[0].release.family != "debian":
-            raise WrongUse(
-                f"{release}: --check and --make do not support the RHEL family yet\n"
-                "  next      dnf reposync of the declared repositories, then createrepo_c"
-            )
-        if missing := apt.tools_missing():
-            raise WrongUse(
-                f"{missing}: not on this machine\n"
-                f"  next      run this command on a machine with apt: Debian or Ubuntu ({release})"
-            )
-        archive = archives.get(release)
-        listed = (sources.archive(archive),) if archive else ()
-        yield release, (apt.AptRoot(cache, (*sources.declared(own[0]), *listed)), own)
-
-
-def _archives(options: Sequence[str], releases: set[str]) -> dict[str, Path]:
-    """Return release -> the file that lists its archive; without options, that of this machine."""
-    if not options:
-        found = {name: sources.of_this_machine(operating_systems.load(name)) for name in releases}
-        return {name: path for name, path in found.items() if path is not None}
-    chosen = {}
-    for text in options:
-        if text == NONE:
-            continue
-        release, file = _of_release("archive", text, releases, "FILE", ", or none")
-        if file != NONE:
-            if not Path(file).is_file():
-                raise WrongUse(
-                    f"--archive {text}: no such file\n"
-                    "  expected  a file of sources.list(5), such as debian.sources, or none"
-                )
-            try:
-                Path(file).read_text(encoding="utf-8")
-            except UnicodeDecodeError as error:
-                raise WrongUse(
-                    f"--archive {file}: not a text file\n"
-                    "  expected  a file of sources.list(5) in UTF-8, such as debian.sources"
-                ) from error
-            chosen[release] = Path(file)
-    return chosen
-
-
-def _kernels(options: Sequence[str], releases: set[str]) -> dict[str, list[str]]:
-    """Return release -> the kernels of its nodes."""
-    chosen: dict[str, list[str]] = {}
-    for text in options:
-        release, kernel = _of_release("kernel", text, releases, "KERNEL")
-        chosen.setdefault(release, []).append(kernel)
-    return chosen
-
-
-def _of_release(
-    option: str, text: str, releases: set[str], value: str, others: str = ""
-) -> tuple[str, str]:
-    """Split [RELEASE=]VALUE; a cluster with one release need not name it."""
-    release, equals, rest = text.rpartition("=")
-    if not equals and len(releases) == 1:
-        release = next(iter(releases))
-    if release not in releases:
-        raise WrongUse(
-            f"--{option} {text}\n  expected  RELEASE={value}{others}, where RELEASE is one of "
-            f"{', '.join(sorted(releases))}"
-        )
-    return release, rest
 
 
 def _lock(option: str | None) -> Path | None:
@@ -207,34 +134,29 @@ def _lock(option: str | None) -> Path | None:
     return path
 
 
-def _files(root: apt.AptRoot, kinds: Sequence[Kind], kernels: Sequence[str]) -> tuple[apt.Deb, ...]:
-    files: dict[apt.Deb, None] = {}
-    for kind in kinds:
-        names = needs.headers(kind, kernels).values()
-        files |= dict.fromkeys(root.resolve(kind, tuple(names)))
+def _files(system: System) -> tuple[PackageFile, ...]:
+    files: dict[PackageFile, None] = {}
+    for kind in system.kinds:
+        files |= dict.fromkeys(system.root.resolve(kind, system.kernels))
     return tuple(files)
 
 
-def _hinted(one: Trouble, release: str, *, archived: bool) -> Trouble:
-    if archived:
+def _hinted(one: Trouble, system: System) -> Trouble:
+    if not system.lacks_archive:
         return one
-    return Trouble(
-        one.where,
-        one.problem,
-        f"{one.next}. {release}'s own archive was not asked: --archive FILE names a file of "
-        "sources.list(5) that lists it",
-        one.available,
-        one.nodes,
+    hint = (
+        f"{one.next}. {system.name}'s own archive was not asked: --archive FILE names a file of "
+        f"{system.archive_file} that lists it"
     )
+    return replace(one, next=hint)
 
 
-def _notes(
-    kinds: Sequence[Kind], kernels: Mapping[str, Sequence[str]], lock: Path | None
-) -> Iterator[str]:
+def _notes(systems: Sequence[System], lock: Path | None) -> Iterator[str]:
     builds = [
         name
-        for kind in kinds
-        if needs.header_pattern(kind) and not kernels.get(kind.release.name)
+        for system in systems
+        for kind in system.kinds
+        if needs.header_pattern(kind) and not system.kernels
         for name in kind.nodes
     ]
     if builds:
@@ -277,6 +199,7 @@ def _document(plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None) -> di
         "kinds": [
             {
                 "release": kind.release.name,
+                "architecture": kind.architecture,
                 "nodes": list(kind.nodes),
                 "packages": [
                     {
@@ -311,19 +234,18 @@ def _text(plan: ClusterPlan, kinds: Sequence[Kind], lock: Path | None) -> str:
             for one in kind.packages
         ]
         lines += [
-            f"{fold(kind.nodes)}: {kind.release.name}, {count(len(packages), 'package')} and what "
+            f"{fold(kind.nodes)}: {kind.system}, {count(len(packages), 'package')} and what "
             "they depend on",
             *table([("PACKAGE", "VERSION", "FROM"), *packages]),
             "",
         ]
     python = count(len(wheels.requirements(lock)), "package") if lock else "not included"
     lines += [f"Lockstep's Python packages: {python}", NO_IMAGES]
-    if needs.supported(plan):
-        lines += [
-            "",
-            f"Ask the repositories for these versions: lockstep mirror {plan.inventory} --check",
-            f"Copy them: lockstep mirror {plan.inventory} DIR --make",
-        ]
+    lines += [
+        "",
+        f"Ask the repositories for these versions: lockstep mirror {plan.inventory} --check",
+        f"Copy them: lockstep mirror {plan.inventory} DIR --make",
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -360,9 +282,8 @@ COMMAND = Command(
             "--archive",
             metavar="[RELEASE=]FILE",
             action="append",
-            help="file of sources.list(5) that lists the distribution's archive, or none; "
-            "default: "
-            "this machine's, if it has the nodes' release; repeatable",
+            help="file of sources.list(5) or dnf.conf(5) that lists the distribution's archive, "
+            "or none; default: this machine's, if it has the nodes' release; repeatable",
         ),
         Argument(
             "--kernel",

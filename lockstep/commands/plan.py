@@ -104,8 +104,7 @@ def _cluster(plan: ClusterPlan) -> str:
 
 def _ask(plan: ClusterPlan) -> Iterator[str]:
     nodes = plan.nodes.values()
-    # lockstep mirror asks repositories through apt.
-    if any(n.software.pins for n in nodes) and all(n.release.family == "debian" for n in nodes):
+    if any(node.software.pins for node in nodes):
         command = f"lockstep mirror {plan.inventory} --check"
         yield f"Are its versions still in the repositories? {command}"
 

@@ -13,13 +13,14 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from shutil import which
 from urllib.parse import unquote
 
-from lockstep.mirror.needs import Kind
+from lockstep.mirror.needs import Kind, headers
 from lockstep.mirror.refusals import explained
+from lockstep.mirror.root import Listing, PackageFile, Source
 from lockstep.mirror.trouble import MirrorError, Trouble
 from lockstep.render import render
 from lockstep.report import fold
@@ -27,8 +28,8 @@ from lockstep.report import fold
 HELPER = "/usr/lib/apt/apt-helper"
 PER_CALL = 50
 """Files that one call of apt-helper fetches."""
-ARCHIVE = "archive"
-"""The name of the distribution's own archive among the sources."""
+ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
+"""Architecture of a description -> Debian's name of it."""
 COMPRESSIONS = (".xz", ".zst", ".bz2", ".lzma", ".gz", ".lz4", "")
 """Suffixes of an index, in the order in which apt prefers them (apt.conf(5), CompressionTypes)."""
 
@@ -42,8 +43,8 @@ Dir::Etc::sourceparts "{root}/sources";
 Dir::Etc::preferences "/dev/null";
 Dir::Etc::preferencesparts "{root}/none";
 #clear APT::Architectures;
-APT::Architecture "amd64";
-APT::Architectures {{ "amd64"; }};
+APT::Architecture "{architecture}";
+APT::Architectures {{ "{architecture}"; }};
 #clear APT::Default-Release;
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -67,18 +68,6 @@ Acquire::IndexTargets::deb::Packages {{
   Optional "0";
 }};
 """
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file of sources.list.d."""
-
-    name: str
-    """The name of the repository, or ``ARCHIVE``."""
-    text: str
-    where: str
-    """The address of the repository, or the path of the file that lists the archive."""
-    suffix: str = ".sources"
 
 
 @dataclass(frozen=True)
@@ -106,11 +95,6 @@ class Index:
         return {path: digest for digest, _, path in (line.split() for line in lines)}
 
     @property
-    def by_hash(self) -> bool:
-        """Whether clients ask for indexes by their hashes (Acquire-By-Hash)."""
-        return bool(re.search(r"^Acquire-By-Hash: yes", self.release.read_text(), re.MULTILINE))
-
-    @property
     def file(self) -> str:
         """The path, below the suite, of the compressed index that apt prefers.
 
@@ -128,21 +112,29 @@ class Index:
             )
         )
 
+    @property
+    def listing(self) -> Listing:
+        """The signed list and the index, for a snapshot.
 
-@dataclass(frozen=True)
-class Deb:
-    """One package file."""
-
-    package: str
-    version: str
-    architecture: str
-    uri: str
-    repository: str
-    """The address of its repository, with a final slash."""
-    path: str
-    """The path of the file below that address."""
-    size: int
-    sha256: str
+        Raises:
+            MirrorError: the signed list does not name the index.
+        """
+        path, digest = self.below + self.file, self.hashes[self.file]
+        text = self.release.read_text(encoding="utf-8", errors="replace")
+        second = str(PurePosixPath(path).parent / "by-hash/SHA256" / digest)
+        # Clients ask for indexes by their hashes then.
+        by_hash = re.search(r"^Acquire-By-Hash: yes", text, re.MULTILINE)
+        signature = self.release.with_name(f"{self.release.name}.gpg")
+        return Listing(
+            *(self.source, self.uri, self.suite or "/", self.component),
+            indexes={path: digest},
+            by_hash={second: path} if by_hash else {},
+            lists={
+                self.below + file.name.rpartition("_")[2]: file.read_bytes()
+                for file in (self.release, signature)
+                if file.exists()
+            },
+        )
 
 
 def tools_missing() -> str | None:
@@ -154,22 +146,31 @@ def tools_missing() -> str | None:
 
 
 class AptRoot:
-    """A root of apt for one release, in a folder that later runs use again."""
+    """A root of apt for one system, in a folder that later runs use again."""
 
-    def __init__(self, folder: Path, sources: Sequence[Source]) -> None:
+    def __init__(
+        self, folder: Path, sources: Sequence[Source], architecture: str = "x86_64"
+    ) -> None:
         """Write apt's configuration and sources into the folder.
+
+        Args:
+            folder: where roots are kept.
+            sources: the files of sources.list.d.
+            architecture: the architecture of the nodes, as the description has it.
 
         Raises:
             OSError: the folder cannot be written.
         """
         self.sources = tuple(sources)
-        digest = hashlib.sha256(repr(self.sources).encode()).hexdigest()[:16]
+        own = ARCHITECTURES[architecture]
+        digest = hashlib.sha256(repr((self.sources, own)).encode()).hexdigest()[:16]
         self.root = folder / digest
         for name in ("state/lists/partial", "cache/archives/partial", "log", "none", "sources"):
             (self.root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.root / "status").write_bytes(b"")
         self._configuration = self.root / "apt.conf"
-        self._configuration.write_text(_CONFIGURATION.format(root=self.root), encoding="utf-8")
+        text = _CONFIGURATION.format(root=self.root, architecture=own)
+        self._configuration.write_text(text, encoding="utf-8")
         for one in self.sources:
             (self.root / "alone" / one.name).mkdir(mode=0o700, parents=True, exist_ok=True)
             for place in ("sources", f"alone/{one.name}"):
@@ -215,6 +216,19 @@ class AptRoot:
             )
         return tuple(found)
 
+    @property
+    def listings(self) -> tuple[Listing, ...]:
+        """The lists of all repositories.
+
+        Raises:
+            MirrorError: a signed list does not name its index.
+        """
+        return tuple(one.listing for one in self.indexes)
+
+    def streams(self) -> dict[str, tuple[str, ...]]:
+        """Return nothing: apt has no module streams."""
+        return {}
+
     def available(self, packages: Iterable[str]) -> dict[str, dict[str, tuple[str, ...]]]:
         """Return package -> version -> the names of the sources that have it, newest first."""
         found: dict[str, dict[str, list[str]]] = {}
@@ -233,16 +247,17 @@ class AptRoot:
         """Return the packages whose names begin with a text."""
         return tuple(sorted(self._output("apt-cache", "pkgnames", prefix).split()))
 
-    def resolve(self, kind: Kind, more: Sequence[str] = ()) -> tuple[Deb, ...]:
+    def resolve(self, kind: Kind, kernels: Sequence[str] = ()) -> tuple[PackageFile, ...]:
         """Return the files of a kind's packages, with everything that they depend on.
 
         Args:
             kind: the kind of node.
-            more: additional packages.
+            kernels: kernels whose headers are included, if the kind builds modules.
 
         Raises:
             MirrorError: a package does not exist, or the dependencies have no solution.
         """
+        more = headers(kind, kernels).values()
         pins = self.root / "preferences"
         pins.write_text(render("packages/preferences.j2", plan=kind.plan), encoding="utf-8")
         words = [
@@ -291,7 +306,7 @@ class AptRoot:
                     failed[uri] = reason or done.stderr.strip()
         return failed
 
-    def _debs(self, listed: str) -> Iterator[Deb]:
+    def _debs(self, listed: str) -> Iterator[PackageFile]:
         lines = re.findall(r"^'(\S+)' (\S+)_(\S+)_(\S+)\.deb (\d+)", listed, re.MULTILINE)
         digests = self._digests([f"{name}={unquote(version)}" for _, name, version, *_ in lines])
         for uri, name, quoted, architecture, size in lines:
@@ -307,7 +322,9 @@ class AptRoot:
                         "ask the owner of the repository for an index with SHA256",
                     )
                 )
-            yield Deb(name, version, architecture, uri, repository, path, int(size), files[path])
+            yield PackageFile(
+                *(name, version, architecture, uri, repository, path, int(size), files[path])
+            )
 
     def _digests(self, words: Sequence[str]) -> dict[tuple[str, str], dict[str, str]]:
         """Return (package, version) -> path of the file -> its SHA-256."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from lockstep.mirror.apt import AptRoot
 from lockstep.mirror.needs import ANY, Kind, Wanted, header_pattern, headers
+from lockstep.mirror.root import Root
 from lockstep.mirror.trouble import Trouble
 from lockstep.mirror.versions import nearest
 from lockstep.report import fold
@@ -15,12 +15,12 @@ SHOWN = 8
 """Versions of a package that a message lists."""
 
 
-def gone(root: AptRoot, kinds: Sequence[Kind]) -> Iterator[Trouble]:
+def gone(root: Root, kinds: Sequence[Kind]) -> Iterator[Trouble]:
     """Yield a problem for each package, or pinned version, that no repository has.
 
     Args:
-        root: apt's root for the release of these kinds; its indexes are up to date.
-        kinds: kinds of nodes of one release.
+        root: the root of these kinds' system; its lists are up to date.
+        kinds: kinds of nodes of one system.
     """
     wanted: dict[Wanted, list[str]] = {}
     for kind in kinds:
@@ -34,12 +34,48 @@ def gone(root: AptRoot, kinds: Sequence[Kind]) -> Iterator[Trouble]:
             yield _gone(one, versions, fold(nodes), asked)
 
 
-def headers_gone(root: AptRoot, kinds: Sequence[Kind], kernels: Sequence[str]) -> Iterator[Trouble]:
+def streams_gone(root: Root, kinds: Sequence[Kind]) -> Iterator[Trouble]:
+    """Yield a problem for each module stream that no repository has.
+
+    Args:
+        root: the root of these kinds' system; its lists are up to date.
+        kinds: kinds of nodes of one system.
+    """
+    wanted: dict[str, list[str]] = {}
+    for kind in kinds:
+        for stream in kind.streams:
+            wanted.setdefault(stream, []).extend(kind.nodes)
+    available = root.streams() if wanted else {}
+    asked = ", ".join(one.name for one in root.sources)
+    for stream, nodes in wanted.items():
+        if stream in available:
+            continue
+        module, _, branch = stream.partition(":")
+        found = {
+            one.partition(":")[2]: sources
+            for one, sources in available.items()
+            if one.startswith(f"{module}:")
+        }
+        # Of the same modules first: 575-open is nearer to 580-open than 580-dkms.
+        alike = [one for one in found if one.partition("-")[2] == branch.partition("-")[2]]
+        near = nearest(branch, alike)
+        then = f"nearest stream: {near}. Change" if near else "change"
+        yield Trouble(
+            where=f"module {stream}",
+            problem=f"no repository has this module stream (asked: {asked})",
+            next=f"{then} software.nvidia.driver, whose branch is the stream, or declare a "
+            f"repository that has {stream} (software.repositories)",
+            available=tuple(f"{one} ({', '.join(names)})" for one, names in found.items()),
+            nodes=fold(nodes),
+        )
+
+
+def headers_gone(root: Root, kinds: Sequence[Kind], kernels: Sequence[str]) -> Iterator[Trouble]:
     """Yield a problem for each kernel whose headers no repository has.
 
     Args:
-        root: apt's root for the release of these kinds; its indexes are up to date.
-        kinds: kinds of nodes of one release.
+        root: the root of these kinds' system; its lists are up to date.
+        kinds: kinds of nodes of one system.
         kernels: the kernels of the nodes, as ``uname -r`` prints them.
     """
     asked = ", ".join(one.name for one in root.sources)
@@ -48,10 +84,11 @@ def headers_gone(root: AptRoot, kinds: Sequence[Kind], kernels: Sequence[str]) -
         if not builds:
             return
         name = headers(builds[0], (kernel,))[kernel]
-        if root.available((name,)):
-            continue
         prefix = header_pattern(builds[0]).partition("{release}")[0]
-        found = [one for one in root.names(prefix) if one[len(prefix) :][:1].isdigit()]
+        every = root.names(prefix)
+        if name in every:
+            continue
+        found = [one for one in every if one[len(prefix) :][:1].isdigit()]
         found.sort(key=_numbers, reverse=True)
         others = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         yield Trouble(

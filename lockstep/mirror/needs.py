@@ -48,6 +48,22 @@ class Kind:
         """The operating system release of the nodes."""
         return self.plan.release
 
+    @property
+    def architecture(self) -> str:
+        """The architecture of the nodes: x86_64 or arm64."""
+        return self.plan.hardware.hardware.architecture
+
+    @property
+    def system(self) -> str:
+        """The release, with the architecture if it is not x86_64: ``ubuntu_24_04/arm64``."""
+        more = "" if self.architecture == "x86_64" else f"/{self.architecture}"
+        return self.release.name + more
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Module streams that have packages of the nodes: ``nvidia-driver:580-open``."""
+        return self.plan.nvidia.streams if self.plan.nvidia else ()
+
 
 def kinds(plan: ClusterPlan) -> tuple[Kind, ...]:
     """Return the kinds of nodes on which Lockstep installs packages."""
@@ -55,19 +71,16 @@ def kinds(plan: ClusterPlan) -> tuple[Kind, ...]:
         (node for node in plan.nodes.values() if node.software.packages),
         lambda node: (
             node.release.name,
+            node.hardware.hardware.architecture,
             node.software.packages,
             tuple(sorted(node.software.pins.items())),
+            node.nvidia.streams if node.nvidia else (),
         ),
     )
     return tuple(
         Kind(tuple(node.name for node in nodes), nodes[0], tuple(_wanted(nodes[0])))
         for nodes in found.values()
     )
-
-
-def supported(plan: ClusterPlan) -> bool:
-    """Return whether the repositories of every node can be asked and copied, which apt does."""
-    return all(node.release.family == "debian" for node in plan.nodes.values())
 
 
 def header_pattern(kind: Kind) -> str:

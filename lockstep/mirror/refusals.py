@@ -1,4 +1,4 @@
-"""What apt means when it does not accept a repository, and what to do about it."""
+"""What apt or dnf means when it does not accept a repository, and what to do about it."""
 
 from __future__ import annotations
 
@@ -63,5 +63,50 @@ def explained(said: str) -> tuple[str, str]:
             return f"{problem.format(**found.groupdict())}. apt says: {own}", then
     return (
         f"it cannot be read. apt says: {own}",
+        "check the address, the network and the proxy of this machine",
+    )
+
+
+_MEANINGS_OF_DNF = (
+    (
+        r"^gpgkey (?P<key>\S+): ",
+        "its key {key} cannot be read",
+        "name a gpgkey that this machine can read (--archive), or the current key of the vendor",
+    ),
+    (
+        # Before "not found": librepo's text for an index that is gone names its own address.
+        r"(hecksum doesn't match|sum mismatch|Zchunk header checksum)",
+        "an index differs from repomd.xml: the repository is being updated, or it is not a "
+        "complete copy",
+        "run the command again in some minutes; if it stays so, copy the repository again",
+    ),
+    (
+        r"(Cannot download repomd.xml|Couldn't open file|Status code: 40[34])",
+        "there is no list of packages (repodata/repomd.xml) at this address, or a file that it "
+        "names is missing",
+        "correct `uri` or `suite` of the repository, or copy it again",
+    ),
+    (
+        r"SSL|certificate",
+        "the server's certificate is not accepted",
+        "install the certificate of its authority on this machine, or name it in dnf.conf "
+        "(sslcacert)",
+    ),
+)
+
+
+_UNREACHED = re.compile(r"Couldn't connect|Could not connect|Could not resolve|Couldn't resolve")
+"""librepo's words for a server that does not answer; the rest of its text is the same."""
+
+
+def explained_by_dnf(said: str) -> tuple[str, str]:
+    """Return the problem of a repository and the next step, from an error of dnf."""
+    own = " ".join(said.split())
+    for pattern, problem, then in _MEANINGS_OF_DNF:
+        found = re.search(pattern, said)
+        if found and not _UNREACHED.search(said):
+            return f"{problem.format(**found.groupdict())}. dnf says: {own}", then
+    return (
+        f"it cannot be read. dnf says: {own}",
         "check the address, the network and the proxy of this machine",
     )

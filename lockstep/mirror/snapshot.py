@@ -14,13 +14,13 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from lockstep.mirror import wheels
-from lockstep.mirror.apt import AptRoot, Deb, Index
+from lockstep.mirror.root import Listing, PackageFile, Root
 from lockstep.mirror.sources import folders
-from lockstep.mirror.trouble import MirrorError, Trouble, public
+from lockstep.mirror.trouble import MirrorError, Trouble, Unusable, public
 
 LIST = "snapshot.json"
 """The list of the snapshot's content, which is written last."""
@@ -28,24 +28,21 @@ INCOMPLETE = ".incomplete"
 FORMAT = 1
 
 
-class Unusable(Exception):
-    """Raised when a folder cannot hold the snapshot; the message says why."""
-
-
 @dataclass(frozen=True)
 class Part:
-    """The repositories of one release, and the packages that its nodes need."""
+    """The repositories of one system, and the packages that its nodes need."""
 
     release: str
-    root: AptRoot
-    debs: tuple[Deb, ...]
+    architecture: str
+    root: Root
+    packages: tuple[PackageFile, ...]
 
 
 @dataclass
 class Content:
     """The files of a snapshot: path -> SHA-256, in the order in which they are put in place."""
 
-    debs: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
     indexes: dict[str, str] = field(default_factory=dict)
     by_hash: dict[str, str] = field(default_factory=dict)
     """Path of a second name of an index -> the path of the index."""
@@ -77,34 +74,40 @@ def content(cluster: str, parts: Sequence[Part]) -> Content:
         parts: the repositories and packages of each release.
 
     Raises:
-        MirrorError: the signed list of a repository does not name its index.
+        MirrorError: the signed list of a repository does not name its index, or was replaced
+            between two systems that use it.
     """
     found = Content()
-    uris = {index.uri: index.source for part in parts for index in part.root.indexes}
+    listed = [(part, one) for part in parts for one in part.root.listings]
+    uris = {one.uri: one.source for _, one in listed}
     places = folders(uris)
     repositories: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for part, one in listed:
+        _add(found, one, places[one.uri])
+        entry = repositories.setdefault(
+            (part.release, one.uri, one.suite),
+            {
+                "name": one.source,
+                "release": part.release,
+                "folder": places[one.uri],
+                "uri": public(one.uri),
+                "suite": one.suite,
+                "components": [],
+                "architectures": [],
+            },
+        )
+        for name, value in (
+            ("components", one.component),
+            ("architectures", part.architecture),
+        ):
+            if value and value not in entry[name]:
+                entry[name].append(value)
     for part in parts:
-        for index in part.root.indexes:
-            _add(found, index, places[index.uri])
-            entry = repositories.setdefault(
-                (part.release, index.uri, index.below),
-                {
-                    "name": index.source,
-                    "release": part.release,
-                    "folder": places[index.uri],
-                    "uri": public(index.uri),
-                    "suite": index.suite or "/",
-                    "components": [],
-                },
-            )
-            if index.component:
-                components: list[str] = entry["components"]
-                components.append(index.component)
-        for deb in part.debs:
-            path = f"{places[deb.repository]}/{deb.path}"
-            found.debs[path] = deb.sha256
-            found.uris[path] = deb.uri
-            found.names[path] = f"{uris[deb.repository]}: {deb.package} {deb.version}"
+        for file in part.packages:
+            path = f"{places[file.repository]}/{file.path}"
+            found.packages[path] = file.sha256
+            found.uris[path] = file.uri
+            found.names[path] = f"{uris[file.repository]}: {file.package} {file.version}"
     found.document = {
         "format": FORMAT,
         "cluster": cluster,
@@ -112,14 +115,14 @@ def content(cluster: str, parts: Sequence[Part]) -> Content:
         "packages": [
             {
                 "release": part.release,
-                "name": deb.package,
-                "version": deb.version,
-                "architecture": deb.architecture,
-                "file": f"{places[deb.repository]}/{deb.path}",
-                "size": deb.size,
+                "name": file.package,
+                "version": file.version,
+                "architecture": file.architecture,
+                "file": f"{places[file.repository]}/{file.path}",
+                "size": file.size,
             }
             for part in parts
-            for deb in sorted(part.debs, key=lambda one: (one.package, one.version))
+            for file in sorted(part.packages, key=lambda file: (file.package, file.version))
         ],
         "wheels": [],
         "images": [],
@@ -127,19 +130,24 @@ def content(cluster: str, parts: Sequence[Part]) -> Content:
     return found
 
 
-def _add(found: Content, index: Index, folder: str) -> None:
-    """Add an index and the signed list that names it."""
-    below = f"{folder}/{index.below}"
-    path, digest = f"{below}{index.file}", index.hashes[index.file]
-    found.indexes[path] = digest
-    found.uris[path] = f"{index.uri}{index.below}{index.file}"
-    found.names[path] = f"{index.source}: the index {index.file}"
-    if index.by_hash:
-        found.by_hash[str(PurePosixPath(path).parent / "by-hash/SHA256" / digest)] = path
-    signature = index.release.with_name(f"{index.release.name}.gpg")
-    for file in (index.release, signature):
-        if file.exists():
-            found.lists[below + file.name.rpartition("_")[2]] = file.read_bytes()
+def _add(found: Content, one: Listing, folder: str) -> None:
+    """Add the indexes of a repository, and the signed list that names them."""
+    for below, digest in one.indexes.items():
+        path = f"{folder}/{below}"
+        found.indexes[path] = digest
+        found.uris[path] = one.uri + below
+        found.names[path] = f"{one.source}: the index {below.rpartition('/')[2]}"
+    found.by_hash |= {f"{folder}/{new}": f"{folder}/{old}" for new, old in one.by_hash.items()}
+    for below, text in one.lists.items():
+        path = f"{folder}/{below}"
+        if found.lists.setdefault(path, text) != text:
+            raise MirrorError(
+                Trouble(
+                    f"{one.source} ({one.uri})",
+                    f"its list {below} was replaced while it was being read",
+                    "run the command again",
+                )
+            )
 
 
 def make(folder: Path, wanted: Content, parts: Sequence[Part], lock: Path | None) -> Made:
@@ -148,7 +156,7 @@ def make(folder: Path, wanted: Content, parts: Sequence[Part], lock: Path | None
     Args:
         folder: the folder; it is created.
         wanted: the files.
-        parts: the roots of apt that fetch them.
+        parts: the roots that fetch them.
         lock: Lockstep's pinned requirements; None leaves out the Python packages.
 
     Raises:
@@ -160,7 +168,7 @@ def make(folder: Path, wanted: Content, parts: Sequence[Part], lock: Path | None
     with _locked(folder):
         old = _existing(folder, wanted.document["cluster"])
         staging = folder / INCOMPLETE
-        every = {**wanted.debs, **wanted.indexes}
+        every = {**wanted.packages, **wanted.indexes}
         missing = {path: d for path, d in every.items() if _digest(folder / path) != d}
         lacking = {path: d for path, d in missing.items() if _digest(staging / path) != d}
         _fetch(staging, lacking, wanted, parts)
@@ -230,16 +238,21 @@ def _existing(folder: Path, cluster: str) -> Mapping[str, Any]:
 def _fetch(
     staging: Path, lacking: Mapping[str, str], wanted: Content, parts: Sequence[Part]
 ) -> None:
-    """Fetch files and verify them; each is fetched by apt's root of a release that has it."""
+    """Fetch files and verify them; each is fetched by a root of a system that has it."""
     left = dict(lacking)
     reasons: dict[str, str] = {}
     for part in parts:
-        places = {wanted.uris[path]: (staging / path, digest) for path, digest in left.items()}
-        if not places:
-            break
-        failed = part.root.fetch(places)
-        reasons = {path: failed[uri] for path in left if (uri := wanted.uris[path]) in failed}
-        left = {path: digest for path, digest in left.items() if path in reasons}
+        addresses = tuple(one.uri for one in part.root.listings)
+        own = {path for path in left if wanted.uris[path].startswith(addresses)}
+        if not own:
+            continue
+        failed = part.root.fetch({wanted.uris[path]: (staging / path, left[path]) for path in own})
+        for path in own:
+            if wanted.uris[path] in failed:
+                reasons[path] = failed[wanted.uris[path]]
+            else:
+                reasons.pop(path, None)
+                left.pop(path)
     if reasons:
         raise MirrorError(
             *(

@@ -48,3 +48,7 @@ class MirrorError(Exception):
         """Take the causes, of which there is at least one."""
         super().__init__("\n".join(one.text() for one in troubles))
         self.troubles = troubles
+
+
+class Unusable(Exception):
+    """Raised when an option or a folder cannot be used; the message says why, and what to do."""

@@ -36,7 +36,7 @@ class Repository(Model):
     """Releases whose nodes use the repository; required if the cluster has several releases."""
     frozen: bool = False
     """Whether it is a snapshot: apt accepts it after its Valid-Until, and asks it for lists of
-    packages only (docs/mirror.md)."""
+    packages only; dnf looks for a new snapshot at each transaction (docs/mirror.md)."""
 
     architectures: tuple[Literal["x86_64", "arm64"], ...] = ()
     """Architectures whose nodes use it; empty: all. NVIDIA has a repository for each."""

@@ -7,27 +7,21 @@ no machine of the RHEL family is booted.
 import os
 import shlex
 import shutil
-import stat
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
-from lockstep.facts.packages import PackageState
 from lockstep.files import managed
 from lockstep.manifest import LeftOver
-from lockstep.node.readers import packages as reader
-from lockstep.node.readers import tree
-from lockstep.node.readers.commands import Commands
-from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.plan import ClusterPlan
 from lockstep.removal import commands
 from lockstep.roles.operations.packages import change
 from tests.lab import vendors_rpms
+from tests.lab.dnf_root import KEY, NOTHING, Root
 from tests.plan.example import planned
 
 TOOLS = ("dnf", "createrepo_c", "rpmbuild", "rpmsign", "gpg")
@@ -36,8 +30,6 @@ pytestmark = [
     pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}"),
     pytest.mark.skipif(os.getuid() != 0, reason="only root installs packages"),
 ]
-NOTHING = PackageState({}, interrupted=False)
-KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n-----END PGP PUBLIC KEY BLOCK-----\n"
 OF_SLURM = ("slurm", "slurm-slurmctld", "slurm-slurmd", "slurm-slurmdbd")
 SLURM = f"{vendors_rpms.SLURM}-1.el9"
 
@@ -73,89 +65,15 @@ def cluster(driver: str = "580.95.05") -> ClusterPlan:
     return planned(whole)
 
 
-@dataclass(frozen=True)
-class Root:
-    """A folder into which dnf installs, with the configuration that a node would have."""
-
-    folder: Path
-
-    def configure(self, plan: NodePlan, repository: Path, key: Path) -> None:
-        """Write the files of the role ``packages``; the repository is a folder of this machine."""
-        for file in managed(plan, None, "packages"):
-            path = self.folder / file.path.lstrip("/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            text = file.content.decode()
-            text = text.replace("https://mirror.example.net/el9/", f"file://{repository}")
-            text = text.replace("file:///etc/pki/", f"file://{self.folder}/etc/pki/")
-            path.write_text(text.replace(KEY.strip(), key.read_text().strip()))
-        plugins = self.folder / "etc/dnf/plugins"
-        (plugins / "versionlock.conf").write_text(
-            f"[main]\nenabled = 1\nlocklist = {plugins}/versionlock.list\n"
-        )
-
-    def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of a deploy; dnf and rpm work in the folder."""
-        programs = self.folder.parent / f"{self.folder.name}-bin"
-        programs.mkdir(exist_ok=True)
-        options = {
-            "dnf": f"--installroot={self.folder} --releasever=9 --forcearch=x86_64 "
-            f"--setopt=reposdir={self.folder}/etc/yum.repos.d "
-            f"--setopt=pluginconfpath={self.folder}/etc/dnf/plugins "
-            f"--setopt=cachedir={self.folder}/var/cache/dnf --setopt=logdir={self.folder}/var/log",
-            "rpm": f"--root={self.folder}",
-        }
-        for name in ("dnf", "rpm"):
-            double = programs / name
-            double.write_text(f'#!/bin/sh\nexec {shutil.which(name)} {options[name]} "$@"\n')
-        for double in programs.iterdir():
-            double.chmod(double.stat().st_mode | stat.S_IXUSR)
-        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
-        return subprocess.run(
-            ["sh", "-c", command], capture_output=True, text=True, check=False, env=environment
-        )
-
-    def install(self, plan: NodePlan, state: PackageState = NOTHING) -> str:
-        """Run the commands with which a deploy installs a node's packages; return the errors."""
-        names, versions = plan.software.packages, plan.software.versions
-        for command in change(state, names, versions, plan.software.held, family="rhel"):
-            done = self.run(command)
-            if done.returncode != 0:
-                return done.stdout + done.stderr
-        return ""
-
-    def readings(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-        """What the probe reads of the folder."""
-        folder = self.folder
-
-        class Below(Commands):
-            @override
-            def outcome(self, *argv: str, text: str = "", user: str = "") -> tuple[int, str, str]:
-                assert argv[0] == "rpm"
-                return super().outcome("rpm", f"--root={folder}", *argv[1:])
-
-        # Debian's RPM has its database elsewhere.
-        (folder / "var/lib/rpm").mkdir(parents=True, exist_ok=True)
-        monkeypatch.setattr(tree, "ROOT", str(folder))
-        return dict(reader.read_packages({}, Below()))
-
-
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("rpms")
-    key = vendors_rpms.build(folder, unsigned=("perftest",))
-    yield folder / "repository", key
-    subprocess.run(["gpgconf", "--kill", "all"], check=False)
-    os.environ.pop("GNUPGHOME", None)
+    return folder / "repository", vendors_rpms.build(folder, unsigned=("perftest",))
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Root:
-    folder = tmp_path / "root"
-    plugin = folder / "usr/lib/python3.9/site-packages/dnf-plugins/versionlock.py"
-    plugin.parent.mkdir(parents=True)
-    (folder / "var/log").mkdir(parents=True)
-    plugin.touch()  # the RPM of the test has no files
-    return Root(folder)
+    return Root.made(tmp_path / "root")
 
 
 def test_dnf_resolves_the_whole_stack_of_every_node(

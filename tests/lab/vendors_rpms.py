@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 DRIVERS = ("580.95.05", "580.105.08")
 SIGNER = "Lockstep's tests <tests@example.invalid>"
@@ -115,46 +117,84 @@ RPMS: tuple[Rpm, ...] = (
 )  # fmt: skip
 
 
-def build(folder: Path, rpms: Sequence[Rpm] = RPMS, unsigned: Sequence[str] = ()) -> Path:
+def build(
+    folder: Path,
+    rpms: Sequence[Rpm] = RPMS,
+    unsigned: Sequence[str] = (),
+    drivers: Sequence[str] = DRIVERS,
+    home: Path | None = None,
+    architecture: str = "noarch",
+) -> Path:
     """Build a signed repository, and return the path of its public key.
 
     Args:
-        folder: an empty folder for it.
+        folder: a folder for it.
         rpms: its packages.
         unsigned: names of packages that stay without a signature.
+        drivers: the driver's versions, whose packages are in module streams.
+        home: folder of gpg with the key that signs it; None: a new key signs it.
+        architecture: RPM's name of the packages' architecture.
     """
     (folder / "specs").mkdir(parents=True)
-    (folder / "gnupg").mkdir(mode=0o700)
     repository = folder / "repository"
     specs = []
+    # Without the field, packages have the architecture of --target.
+    noarch = "BuildArch: noarch\n" if architecture == "noarch" else ""
     for number, one in enumerate(rpms):
         spec = folder / "specs" / f"{number}.spec"
         spec.write_text(
             f"Name: {one.name}\nVersion: {one.version}\nRelease: {one.release}\nSummary: a test\n"
-            "License: none\nBuildArch: noarch\n" + "\n".join(one.lines) + "\n"
+            f"License: none\n{noarch}" + "\n".join(one.lines) + "\n"
             "%description\nFor a test.\n%files\n"
         )
         specs.append(str(spec))
-    _run("rpmbuild", "-bb", "--quiet", "--target=noarch", f"-D_rpmdir {repository}",
+    _run("rpmbuild", "-bb", "--quiet", f"--target={architecture}", f"-D_rpmdir {repository}",
          f"-D_topdir {folder / 'build'}", *specs)  # fmt: skip
-    os.environ["GNUPGHOME"] = str(folder / "gnupg")
-    _run("gpg", "--batch", "--passphrase", "", "--quick-gen-key", SIGNER, "rsa2048", "default")
-    key = folder / "key.asc"
-    key.write_bytes(_run("gpg", "--armor", "--export"))
     signed = [
         str(path)
         for path in repository.rglob("*.rpm")
         if not path.name.startswith(tuple(f"{name}-" for name in unsigned))
     ]
-    _run("rpmsign", "--addsign", "-D__gpg /usr/bin/gpg", f"-D_gpg_name {SIGNER}", *signed)
-    _run("createrepo_c", "--quiet", str(repository))
-    modules = folder / "modules.yaml"
-    modules.write_text("".join(_stream(stream, rpms) for stream in ("580-open", "580-dkms")))
-    _run("modifyrepo_c", "--mdtype=modules", str(modules), str(repository / "repodata"))
+    key = folder / "key.asc"
+    with signer(home) as environment:
+        key.write_bytes(_run("gpg", "--armor", "--export", environment=environment))
+        sign = ("rpmsign", "--addsign", "-D__gpg /usr/bin/gpg", f"-D_gpg_name {SIGNER}")
+        _run(*sign, *signed, environment=environment)
+    index(repository, rpms, drivers, architecture)
     return key
 
 
-def _stream(stream: str, rpms: Sequence[Rpm]) -> str:
+@contextmanager
+def signer(home: Path | None = None) -> Iterator[dict[str, str]]:
+    """Give the environment of gpg with a key that signs; it ends without gpg's processes.
+
+    The folder has a short path, which the socket of gpg's agent needs.
+    """
+    with TemporaryDirectory(prefix="gpg-") as own:
+        environment = {**os.environ, "GNUPGHOME": str(home or own)}
+        try:
+            if not any(Path(environment["GNUPGHOME"]).iterdir()):
+                make = ("gpg", "--batch", "--passphrase", "", "--quick-gen-key", SIGNER)
+                _run(*make, "rsa2048", "default", environment=environment)
+            yield environment
+        finally:
+            _run("gpgconf", "--kill", "all", environment=environment)
+
+
+def index(
+    repository: Path, rpms: Sequence[Rpm], drivers: Sequence[str], architecture: str = "noarch"
+) -> None:
+    """Write the lists of a repository, with NVIDIA's module streams."""
+    _run("createrepo_c", "--quiet", str(repository))
+    branches = dict.fromkeys(version.partition(".")[0] for version in drivers)
+    streams = [f"{branch}-{kind}" for branch in branches for kind in ("open", "dkms")]
+    modules = repository.parent / "modules.yaml"
+    modules.write_text("".join(_stream(one, rpms, drivers, architecture) for one in streams))
+    if streams:
+        _run("modifyrepo_c", "--mdtype=modules", str(modules), str(repository / "repodata"))
+
+
+def _stream(stream: str, rpms: Sequence[Rpm], drivers: Sequence[str], architecture: str) -> str:
     """Return a stream of NVIDIA's module, as the vendor's repository has it (modulemd, version 2).
 
     dnf shows the packages of a module only while one of its streams is enabled.
@@ -162,19 +202,22 @@ def _stream(stream: str, rpms: Sequence[Rpm]) -> str:
     other = "kmod-nvidia-latest-dkms" if stream.endswith("open") else "kmod-nvidia-open-dkms"
     artifacts = "".join(
         f"      - {one.name}-{3 if 'Epoch: 3' in one.lines else 0}:"
-        f"{one.version}-{one.release}.noarch\n"
+        f"{one.version}-{one.release}.{architecture}\n"
         for one in rpms
-        if one.version in DRIVERS and one.name != other
+        if one.version in drivers
+        and one.version.partition(".")[0] == stream.partition("-")[0]
+        and one.name != other
     )
     return (
         "---\ndocument: modulemd\nversion: 2\ndata:\n  name: nvidia-driver\n"
-        f"  stream: '{stream}'\n  version: 20251101000000\n  context: test\n  arch: noarch\n"
+        f"  stream: '{stream}'\n  version: 20251101000000\n  context: test\n"
+        f"  arch: {architecture}\n"
         "  summary: driver\n  description: driver\n  license:\n    module: [MIT]\n"
         f"  artifacts:\n    rpms:\n{artifacts}...\n"
     )
 
 
-def _run(*words: str) -> bytes:
-    done = subprocess.run(words, capture_output=True, check=False)
+def _run(*words: str, environment: dict[str, str] | None = None) -> bytes:
+    done = subprocess.run(words, capture_output=True, check=False, env=environment)
     assert done.returncode == 0, f"{words[0]}: {done.stderr.decode()[-2000:]}"
     return done.stdout

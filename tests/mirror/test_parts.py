@@ -13,7 +13,7 @@ import pytest
 from lockstep.__main__ import main
 from lockstep.catalog import os as operating_systems
 from lockstep.mirror import sources, wheels
-from lockstep.mirror.apt import ARCHIVE
+from lockstep.mirror.root import ARCHIVE
 from lockstep.mirror.trouble import MirrorError
 from lockstep.mirror.versions import nearest
 from tests.mirror.site import description, inventory
@@ -126,7 +126,7 @@ def test_the_archive_of_this_machine(
     (tmp_path / "os-release").write_text('ID=debian\nVERSION_ID="12"\n')
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    path = sources.of_this_machine(operating_systems.load(release), tmp_path)
+    path = sources.of_this_machine(operating_systems.load(release), etc=tmp_path)
     assert (path.name if path else None) == found
 
 
