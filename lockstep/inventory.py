@@ -52,7 +52,7 @@ def plan_or_problems(
         cluster, problems = spec.load(description, (*declared(), *roles))
     if cluster is not None:
         made = planned(cluster, inventory=_shown(file), roles=roles)
-        problems = list(_contradictions(made))
+        problems = [*_contradictions(made), *_ports(made)]
         if not problems:
             return made, []
     return None, spec.located(problems, Path(file))
@@ -75,6 +75,29 @@ def _contradictions(made: ClusterPlan) -> Iterator[Problem]:
                 "them in unmanaged",
                 node.name,
             )
+
+
+def _ports(made: ClusterPlan) -> Iterator[Problem]:
+    """Yield a problem for each port that two programs of a node would listen on."""
+    monitoring = made.spec.monitoring
+    of_fields: dict[tuple[str | int, ...], object] = {
+        **{
+            ("monitoring", field): value
+            for field, value in monitoring
+            if field.endswith("_port") and field in monitoring.model_fields_set
+        },
+        ("access", "port"): made.spec.access.port,
+    }
+    found: set[tuple[str | int, ...]] = set()
+    for node in {one.kind: one for one in made.nodes.values()}.values():
+        first: dict[tuple[str, int], str] = {}
+        for one in node.system.listeners:
+            other = first.setdefault((one.protocol, one.port), one.unit)
+            field = next((path for path, port in of_fields.items() if port == one.port), ("nodes",))
+            if other != one.unit and field not in found:
+                found.add(field)
+                allowed = f"a port of its own for {one.unit}: {other} has it on the same node"
+                yield Problem(field, str(one.port), allowed, node.name)
 
 
 def plan_or_exit(

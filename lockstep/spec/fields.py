@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Literal, get_args
 
 from netaddr import AddrFormatError, IPAddress, IPNetwork
 from pydantic import (
@@ -16,8 +18,12 @@ from pydantic import (
     Field,
     PlainSerializer,
     StringConstraints,
+    ValidationInfo,
+    field_validator,
 )
+from pydantic_core import PydanticCustomError
 
+from lockstep.catalog import time_zones
 from lockstep.spec import names
 
 
@@ -28,22 +34,62 @@ class Model(BaseModel):
         extra="forbid", frozen=True, arbitrary_types_allowed=True, ser_json_timedelta="float"
     )
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_as_number(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse True and False in numbers, which Python takes for 1 and 0."""
+        if info.field_name in _numeric(cls) and any(type(one) is bool for one in _within(value)):
+            raise PydanticCustomError("truth_value", "a number, not True or False")
+        return value
+
+
+@cache
+def _numeric(model: type[BaseModel]) -> frozenset[str]:
+    """Return the fields of a model that are numbers, or tuples or dictionaries of them."""
+    return frozenset(
+        name
+        for name, field in model.model_fields.items()
+        if {int, float} & (kinds := set(_types(field.annotation))) and bool not in kinds
+    )
+
+
+def _types(annotation: object) -> Iterator[object]:
+    yield annotation
+    for inner in get_args(annotation):
+        yield from _types(inner)
+
+
+def _within(value: object) -> Iterable[object]:
+    """Return a value and, if it is a list or a dictionary, its items and keys."""
+    if isinstance(value, Mapping):
+        return (*value, *value.values())
+    return value if isinstance(value, list | tuple) else (value,)
+
 
 def _parsed(parse: Callable[[str], object], allowed: str) -> BeforeValidator:
     """Return a validator that parses a value; its error names the allowed values."""
 
     def check(value: object) -> object:
         try:
-            return parse(str(value))
+            return parse(_text(value))
+        except names.TooManyError:
+            raise
         except (AddrFormatError, ValueError) as error:
             raise ValueError(allowed) from error
 
     return BeforeValidator(check)
 
 
+def _text(value: object) -> str:
+    """Return the text of a value that is text or has one; anything else would become "None"."""
+    if not isinstance(value, str | os.PathLike | IPAddress | IPNetwork):
+        raise ValueError("text, in quotes")
+    return str(value)
+
+
 def _network(value: object) -> IPNetwork:
-    text = str(value)
     try:
+        text = _text(value)
         # netaddr would accept an address without a prefix length as a network of one address.
         network = IPNetwork(text if "/" in text else "")
     except (AddrFormatError, ValueError) as error:
@@ -57,9 +103,9 @@ def _range_of(pattern: str, allowed: str) -> BeforeValidator:
     """Return a validator for a name range in which every name must match a pattern."""
 
     def check(text: str) -> str:
-        if not all(re.fullmatch(pattern, name) for name in names.expand(text) or ("",)):
+        if not all(re.fullmatch(pattern, name, re.ASCII) for name in names.expand(text) or ("",)):
             raise ValueError(allowed)
-        return text
+        return text.replace(" ", "")  # ClusterShell accepts spaces after a comma
 
     return _parsed(check, allowed)
 
@@ -77,17 +123,43 @@ def _matching(pattern: str, allowed: str) -> AfterValidator:
     """
 
     def check(value: str) -> str:
-        if re.fullmatch(pattern, value) is None:
+        if re.fullmatch(pattern, value, re.ASCII) is None:
             raise ValueError(allowed)
         return value
 
     return AfterValidator(check)
 
 
+def _time_zone(value: str) -> str:
+    if value not in time_zones.NAMES:
+        near = get_close_matches(value, time_zones.NAMES, n=3, cutoff=0.0)
+        raise ValueError(f"a name of the time zone database, such as {', '.join(near)}")
+    return value
+
+
+_DURATION = re.compile(
+    "".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in ("y", "w", "d", "h", "m", "s", "ms"))
+)
+_MILLISECONDS = (31_536_000_000, 604_800_000, 86_400_000, 3_600_000, 60_000, 1000, 1)
+_LONGEST_MS = (1 << 63) // 1_000_000
+"""Prometheus keeps a duration in nanoseconds, in 64 bits: 292 years."""
+
+
+def _duration(value: str) -> str:
+    found = _DURATION.fullmatch(value)
+    parts = found.groups(default="0") if found else ()
+    total = sum(int(part) * unit for part, unit in zip(parts, _MILLISECONDS, strict=False))
+    if not 0 < total < _LONGEST_MS:
+        raise ValueError(
+            "a Prometheus duration such as 30d or 1d12h: longer than 0, the largest unit first"
+        )
+    return value
+
+
 Folder = Annotated[
     str,
     _matching(r"/.*", "an absolute path, beginning with / or ~"),
-    BeforeValidator(lambda value: os.path.expanduser(str(value))),
+    BeforeValidator(lambda value: os.path.expanduser(_text(value))),
 ]
 Address = Annotated[
     IPAddress,
@@ -111,7 +183,13 @@ NodeRange = Annotated[
         "letters, digits and '-' (not first or last), at most 63 characters",
     ),
 ]
-Devices = Annotated[str, _range_of(r"(/dev/.*)?", "device files, such as /dev/nvidia[0-7]")]
+Devices = Annotated[
+    str,
+    _range_of(
+        r"(/dev(/[A-Za-z0-9_:+-][A-Za-z0-9._:+-]*)+)?",
+        "device files, such as /dev/nvidia[0-7]",
+    ),
+]
 DeviceNames = Annotated[
     str,
     _range_of(
@@ -120,10 +198,9 @@ DeviceNames = Annotated[
     ),
 ]
 Memlock = Annotated[Literal["unlimited"] | int, BeforeValidator(_memlock)]
-NumaNode = Annotated[int, Field(ge=0)]
-TimeZone = Annotated[
-    str, _matching(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*", "a name such as Europe/Berlin or Etc/UTC")
-]
+NumaNode = Annotated[int, Field(ge=0, le=1023)]
+"""Linux has at most 2**10 NUMA nodes (arch/x86/Kconfig and arch/arm64/Kconfig: NODES_SHIFT)."""
+TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Locale = Annotated[
     str, _matching(r"[A-Za-z_]+\.UTF-8(@[a-z]+)?", "a UTF-8 locale such as C.UTF-8 or en_US.UTF-8")
 ]
@@ -135,7 +212,9 @@ PciAddress = Annotated[
 ]
 SysctlValue = Annotated[
     str,
-    _matching(r"\S+([ \t]\S+)*", "a value on one line, with a single space or tab between words"),
+    _matching(
+        r"[!-~]+([ \t][!-~]+)*", "a value on one line, with a single space or tab between words"
+    ),
 ]
 PackageVersion = Annotated[
     str, _matching(r"[A-Za-z0-9.+:~^_-]+", "an exact package version (deb-version(7))")
@@ -177,9 +256,26 @@ PublicKey = Annotated[
         'Path("keys/vendor.asc").read_text()',
     ),
 ]
-Uri = Annotated[str, _matching(r"(https?://|file:/)\S+", "a repository URL, such as https://...")]
+Uri = Annotated[
+    str,
+    _matching(
+        # The characters of RFC 3986 that are no syntax of sources.list(5), yum.conf(5) or a shell,
+        # and the two variables of dnf (dnf.conf(5), REPOSITORY OPTIONS).
+        r"(https?://|file:/)([A-Za-z0-9._~:/@!,+%\[\]-]|\$(releasever|basearch)(?![A-Za-z0-9_]))+",
+        "a repository URL, such as https://packages.example.net/debian, with other characters as "
+        "%20",
+    ),
+]
 Word = Annotated[str, _matching(r"[A-Za-z0-9./_~+-]+", "one word of letters, digits and ./_~+-")]
-HostName = Annotated[str, _matching(r"[A-Za-z0-9.:-]+", "a host name or an address")]
+HostName = Annotated[str, _matching(r"[A-Za-z0-9:][A-Za-z0-9._:-]*", "a host name or an address")]
+UserName = Annotated[
+    str,
+    _matching(
+        # useradd(8), and the longer forms of directory services: user@domain, DOMAIN\\user.
+        r"[A-Za-z_][A-Za-z0-9_.@\\-]{0,254}\$?",
+        "the name of an account: letters, digits and ._-@",
+    ),
+]
 SiteRuleId = Annotated[
     str, _matching(r"site\.[a-z0-9_]+", "'site.' followed by a name, such as site.scratch_mounted")
 ]
@@ -189,12 +285,10 @@ FirmwareVersion = Annotated[
 SlurmTime = Annotated[
     str,
     _matching(
-        r"UNLIMITED|INFINITE|\d+(-\d+)?(:\d+){0,2}",
+        r"UNLIMITED|INFINITE|\d{1,9}(-\d{1,9})?(:\d{1,9}){0,2}",
         "UNLIMITED, minutes, hours:minutes:seconds or days-hours:minutes:seconds",
     ),
 ]
-PrometheusDuration = Annotated[
-    str, _matching(r"(\d+(ms|[smhdwy]))+", "a Prometheus duration such as 30d or 12h")
-]
+PrometheusDuration = Annotated[str, AfterValidator(_duration)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=63)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]

@@ -197,7 +197,7 @@ class HardwareClass(Model):
     cpu_numbering: Literal["threads_last", "threads_adjacent"] = "threads_last"
     """How Linux numbers CPUs: the first thread of every core first (x86), or core by core."""
     numa_nodes: Count = 1
-    memory_mib: Annotated[int, Field(ge=512)]
+    memory_mib: Annotated[int, Field(ge=512, le=1 << 32)]
     """Minimum memory of each machine in the class, in MiB (MemTotal in /proc/meminfo)."""
     gpu: Gpu | None = None
     nics: Nics = Nics()

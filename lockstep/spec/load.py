@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from lockstep.spec.hardware import TAGS
 from lockstep.spec.locate import line_of
 from lockstep.spec.model import Cluster
+from lockstep.spec.plain import plain_problems
 from lockstep.spec.problem import Problem, violated
 from lockstep.spec.validate import DeclaredRole, independent
 from lockstep.spec.validate import problems as relations
@@ -34,6 +35,10 @@ def load(
     out, and only the relations that do not depend on other parts are validated. This way, one run
     reports as many problems as possible, but a typo does not cause a dozen follow-up problems.
     """
+    if found := plain_problems(description):
+        if not isinstance(description, Mapping):
+            return None, found
+        return None, [replace(one, node=_node(one.path, description)) for one in found]
     try:
         cluster = Cluster.model_validate(description)
     except ValidationError as error:

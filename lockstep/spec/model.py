@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from lockstep.spec import names
 from lockstep.spec.checks import Checks
@@ -28,11 +28,18 @@ from lockstep.spec.fields import (
     SlurmTime,
     SysctlValue,
     TimeZone,
+    UserName,
 )
 from lockstep.spec.hardware import Gpu, HardwareClass
 from lockstep.spec.software import Software
 
 Manager = Literal["unmanaged", "release", "ifupdown", "netplan", "networkd", "networkmanager"]
+
+
+MOST_OPEN_FILES = 0x7FFFFFC0
+"""Upper limit of fs.nr_open on 64-bit systems (Linux, fs/file.c: sysctl_nr_open_max)."""
+MOST_MIB = 1 << 32
+"""4 PiB: the memory that the 52-bit physical addresses of x86 and arm64 reach, in MiB."""
 
 
 class NodeRole(enum.Enum):
@@ -96,7 +103,7 @@ class NodeGroup(Model):
 class Access(Model):
     """How the control host reaches the nodes: over ssh, with an unprivileged account and sudo."""
 
-    user: Annotated[str, StringConstraints(min_length=1)] = "ops"
+    user: UserName = "ops"
     port: Annotated[int, Field(ge=1, le=65535)] = 22
     key: str | None = None
     """Path of the private key; None: the ssh agent's keys and ssh's default key files."""
@@ -116,7 +123,7 @@ class Os(Model):
     sysctl: dict[str, SysctlValue] = Field(default_factory=dict)
     memlock: Memlock = "unlimited"
     """Locked-memory limit in KiB; jobs with RDMA need "unlimited" because RDMA pins memory."""
-    nofile: Count = 1048576
+    nofile: Annotated[int, Field(ge=1, le=MOST_OPEN_FILES)] = 1048576
     hugetlb_gid: Annotated[int, Field(ge=1, le=65533)] | None = None
     """GID of the group that may use huge pages; None: all users."""
     automatic_upgrades: bool = False
@@ -137,7 +144,7 @@ class Time(Model):
 
     servers: tuple[HostName, ...] = ()
     """NTP servers that the heads use; empty: the first head is the cluster's time source."""
-    max_offset_s: Annotated[float, Field(gt=0)] = 0.05
+    max_offset_s: Annotated[float, Field(gt=0, le=300)] = 0.05
 
 
 class Partition(Model):
@@ -176,9 +183,9 @@ class Slurm(Model):
     kind: Literal["slurm"] = "slurm"
     partitions: tuple[Partition, ...] = ()
     """Slurm's partitions; empty: a single partition ``batch`` with every worker."""
-    system_memory_mib: Annotated[int, Field(ge=0)] = 0
+    system_memory_mib: Annotated[int, Field(ge=0, le=MOST_MIB)] = 0
     """Memory reserved for the system on each worker (MemSpecLimit)."""
-    health_check_interval_s: Annotated[int, Field(ge=0)] = 300
+    health_check_interval_s: Annotated[int, Field(ge=0, le=65533)] = 300
     prolog_check: bool = True
     """Check the node before each job; a failed check drains the node and requeues a batch job."""
     epilog_check: bool = True
@@ -188,14 +195,12 @@ class Slurm(Model):
 class Monitoring(Model):
     """Monitoring settings: metrics, and the severities of NVIDIA driver errors."""
 
-    scrape_interval_s: Annotated[int, Field(ge=1)] = 30
+    scrape_interval_s: Annotated[int, Field(ge=1, le=3600)] = 30
     retention: PrometheusDuration = "30d"
     dcgm_exporter_port: Annotated[int, Field(ge=1, le=65535)] = 9400
     node_exporter_port: Annotated[int, Field(ge=1, le=65535)] = 9100
     prometheus_port: Annotated[int, Field(ge=1, le=65535)] = 9090
-    xid: dict[Annotated[int, Field(ge=1)], Literal["ignore", "warning", "error"]] = Field(
-        default_factory=dict
-    )
+    xid: dict[Count, Literal["ignore", "warning", "error"]] = Field(default_factory=dict)
     """Xid of the NVIDIA driver -> the site's severity, which overrides Lockstep's."""
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Protocol
 
-from netaddr import IPAddress
 from pydantic import BaseModel
 
 from lockstep.catalog import job_containers, nvidia
@@ -16,28 +14,21 @@ from lockstep.catalog import os as operating_systems
 from lockstep.catalog.os import Release
 from lockstep.report import alike, fold
 from lockstep.spec import names
-from lockstep.spec.expand import RAIL_SHIFT, nodes
 from lockstep.spec.hardware import MEMORY_SHARE
-from lockstep.spec.model import Cluster, Network, NodeRole, Service
+from lockstep.spec.model import Cluster, NodeRole, Service
 from lockstep.spec.problem import Problem, violated
+from lockstep.spec.validate_addresses import address_problems, uncountable
 from lockstep.spec.validate_checks import check_problems, class_problems
 from lockstep.spec.validate_hardware import hardware_problems
+from lockstep.spec.validate_names import name_problems, too_many
 from lockstep.spec.validate_network import network_problems
 from lockstep.spec.validate_nvlink import nvlink_problems
+from lockstep.spec.validate_processors import too_many_cpus
 from lockstep.spec.validate_release import release_problems
 from lockstep.spec.validate_repositories import repository_problems
 from lockstep.spec.validate_slurm import slurm_problems
 from lockstep.spec.validate_software import software_problems
-
-BITS = {4: 32, 6: 128}
-"""IP version -> length of an address in bits."""
-
-OWNED_SYSCTLS = {
-    "kernel.numa_balancing": "hardware.CLASS.kernel.numa_balancing",
-    "vm.hugetlb_shm_group": "os.hugetlb_gid",
-    "vm.nr_hugepages": "hardware.CLASS.hugepages",
-}
-"""Sysctl -> the field that sets it; ``os.sysctl`` must not set it as well."""
+from lockstep.spec.validate_sysctl import sysctl_problems
 
 
 class DeclaredRole(Protocol):
@@ -70,9 +61,11 @@ def every_package(release: Release, roles: Iterable[DeclaredRole]) -> tuple[str,
 
 def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
     """Return all conflicts between fields; empty when the cluster can be planned."""
+    if found := too_many(cluster):
+        return found
     return [
         *independent(cluster, roles),
-        *_uncountable(cluster),
+        *uncountable(cluster),
         *_groups(cluster),
         *release_problems(cluster),
         *repository_problems(cluster),
@@ -94,27 +87,19 @@ def independent(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem
     They can be reported even when invalid parts are left out, because a missing part cannot cause
     them.
     """
+    if found := too_many(cluster):
+        return found
     return [
         *_os(cluster, roles),
         *check_problems(cluster.checks),
         *(p for name, h in cluster.hardware.items() for p in hardware_problems(name, h)),
-        *_unique_names(cluster),
-        *(() if any(_uncountable(cluster)) else _addresses(cluster)),
+        *name_problems(cluster),
+        *(() if any(uncountable(cluster)) else address_problems(cluster)),
     ]
 
 
 def _os(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
-    for key in cluster.os.sysctl:
-        yield from violated(
-            ("os", "sysctl", key),
-            (key in OWNED_SYSCTLS, (), key, f"use the field {OWNED_SYSCTLS.get(key)}"),
-            (
-                not re.fullmatch(r"[a-z0-9_.\-/]+", key) or "." not in key,
-                (),
-                key,
-                "a sysctl key such as net.core.somaxconn",
-            ),
-        )
+    yield from sysctl_problems(cluster.os)
     unknown = list(_unknown_releases(cluster))
     yield from unknown
     if not unknown:
@@ -168,51 +153,6 @@ def _versions(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Probl
         )
 
 
-def _uncountable(cluster: Cluster) -> list[Problem]:
-    """Return the problems that make it impossible to compute the nodes' addresses."""
-    return [*_networks(cluster)] or [*_room_to_count(cluster)]
-
-
-def _networks(cluster: Cluster) -> Iterator[Problem]:
-    if "management" not in cluster.networks:
-        yield Problem(
-            ("networks",), "no management network", 'a network named "management" for all nodes'
-        )
-    for name, network in cluster.networks.items():
-        management, several, prefix = name == "management", network.rails > 1, network.prefix
-        room = 1 << max(0, 64 - prefix.prefixlen) if prefix.version == 6 else 0
-        yield from violated(
-            ("networks", name),
-            (
-                management and several,
-                ("rails",),
-                str(network.rails),
-                "1: only the fabric can have several rails",
-            ),
-            (
-                not management and several and network.rails > room,
-                ("prefix",),
-                str(prefix),
-                f"an IPv6 prefix large enough for {network.rails} rails, one /64 each",
-            ),
-        )
-
-
-def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
-    """Find groups whose last address would lie outside the address space."""
-    fabric = cluster.networks.get("fabric")
-    further = 0 if fabric is None else (fabric.rails - 1) << RAIL_SHIFT
-    for index, group in enumerate(cluster.nodes):
-        steps = len(names.expand(group.name)) - 1
-        allowed = f"a lower address: {steps} more must follow it, one per node"
-        for kind, first, reach in (
-            ("management", group.management, steps),
-            ("fabric", group.fabric, steps + further),
-        ):
-            if first is not None and int(first) + reach >> BITS[first.version]:
-                yield Problem(("nodes", index, kind), str(first), allowed, group.name)
-
-
 def _jobs_have_memory(cluster: Cluster) -> Iterator[Problem]:
     if cluster.scheduler is None:
         return
@@ -220,7 +160,7 @@ def _jobs_have_memory(cluster: Cluster) -> Iterator[Problem]:
     of_workers = {group.hardware for group in cluster.nodes if group.role is NodeRole.WORKER}
     for name, hardware in cluster.hardware.items():
         left = hardware.slurm_memory_mib - reserved
-        if name in of_workers and left < hardware.cpus:
+        if name in of_workers and left < hardware.cpus and not too_many_cpus(name, hardware):
             yield Problem(
                 ("hardware", name, "memory_mib"),
                 f"{hardware.memory_mib} MiB: {MEMORY_SHARE:.0%} of this, minus "
@@ -248,64 +188,6 @@ def _groups(cluster: Cluster) -> Iterator[Problem]:
             ),
             node=group.name,
         )
-
-
-def _unique_names(cluster: Cluster) -> Iterator[Problem]:
-    first: dict[str, int] = {}
-    for index, group in enumerate(cluster.nodes):
-        twice = (name for name in names.expand(group.name) if name in first)
-        for before, again in alike(twice, first.__getitem__).items():
-            yield Problem(
-                ("nodes", index, "name"),
-                fold(again),
-                f"unique names; nodes[{before}] already uses {'them' if len(again) > 1 else 'it'}",
-                node=fold(again),
-            )
-        first = dict.fromkeys(names.expand(group.name), index) | first
-
-
-def _addresses(cluster: Cluster) -> Iterator[Problem]:
-    # Integers are faster than netaddr objects: 2,000 nodes with 8 rails need 18,000 comparisons.
-    owner: dict[tuple[int, int], tuple[str, str]] = {}
-    networks = {str(name): network for name, network in cluster.networks.items()}
-    wrong = []
-    for node in nodes(cluster):
-        for kind, addresses in (("management", (node.management,)), ("fabric", node.fabric)):
-            for rail, address in enumerate(addresses):
-                allowed, other = _allowed_address(kind, rail, address, networks.get(kind)), ""
-                if allowed is None:
-                    first = owner.setdefault((address.version, int(address)), (node.name, kind))
-                    if first != (node.name, kind):
-                        allowed, other = "unique addresses; already used by {}", first[0]
-                if allowed is not None:
-                    wrong.append((node.group, kind, allowed, str(address), other, node.name))
-    # One problem per range and reason: 2,000 nodes in the wrong network are one mistake.
-    for (group, kind, allowed), found in alike(wrong, itemgetter(0, 1, 2)).items():
-        _, _, _, addresses, others, owners = zip(*found, strict=True)
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        yield Problem(
-            ("nodes", group, kind),
-            f"{addresses[0]}{more}",
-            allowed.format(fold({*others} - {""})),
-            node=fold({*owners}),
-        )
-
-
-def _allowed_address(
-    kind: str, rail: int, address: IPAddress, network: Network | None
-) -> str | None:
-    """Return the addresses that would be allowed; None when the address is valid."""
-    if network is None:
-        return f"no {kind} address, or a network named {kind!r}"
-    prefix = network.prefix
-    on_first_rail = int(address) - (rail << RAIL_SHIFT)
-    if address.version != prefix.version or not prefix.first <= on_first_rail <= prefix.last:
-        return f"addresses in the {kind} network {prefix}"
-    if network.rails > 1 and on_first_rail >> RAIL_SHIFT != prefix.first >> RAIL_SHIFT:
-        # expand() uses the r-th /64 of the prefix for rail r.
-        first_rail = f"{IPAddress(prefix.first, prefix.version)}/64"
-        return f"addresses on the first rail, {first_rail}; Lockstep derives the others"
-    return None
 
 
 def _services(cluster: Cluster) -> Iterator[Problem]:
@@ -382,6 +264,13 @@ def _partitions(cluster: Cluster) -> Iterator[Problem]:
         yield from violated(
             path,
             (again, ("name",), partition.name, "a unique name among the partitions"),
+            (
+                # _parse_partitionname in Slurm's read_config.c compares without regard to case.
+                partition.name.lower() == "default",
+                ("name",),
+                partition.name,
+                "another name: in slurm.conf, it sets the defaults of the lines that follow",
+            ),
             (
                 partition.default and partition.name != default and not again,
                 ("default",),

@@ -14,6 +14,7 @@ from lockstep.spec import names
 from lockstep.spec.hardware import Gpu, HardwareClass, Nics, OwnGpu
 from lockstep.spec.problem import Path, Problem, Relation, violated
 from lockstep.spec.validate_firmware import firmware_relations
+from lockstep.spec.validate_processors import processor_relations, too_many_cpus
 
 PLANNED_ARGS = {
     "isolcpus": "kernel.isolation",
@@ -33,9 +34,13 @@ PLANNED_ARGS = {
 
 def hardware_problems(name: str, hardware: HardwareClass) -> Iterator[Problem]:
     """Yield the problems of one hardware class."""
+    if found := too_many_cpus(name, hardware):
+        # The other relations would count them one by one.
+        yield from found
+        return
     yield from violated(
         ("hardware", name),
-        *_processors(hardware),
+        *processor_relations(hardware),
         *_hugepages(hardware),
         *_kernel(hardware),
         *_kernel_arguments(hardware),
@@ -45,41 +50,6 @@ def hardware_problems(name: str, hardware: HardwareClass) -> Iterator[Problem]:
     )
     if hardware.gpu is not None:
         yield from violated(("hardware", name, "gpu"), *_gpu(hardware, hardware.gpu))
-
-
-def _processors(hardware: HardwareClass) -> Iterable[Relation]:
-    text, field = hardware.housekeeping_cpus, ("housekeeping_cpus",)
-    chosen, every = names.cpus(text), frozenset(range(hardware.cpus))
-    missing = chosen - every
-    cores = {hardware.core_of(cpu) for cpu in chosen}
-    split = {cpu for cpu in every - chosen if hardware.core_of(cpu) in cores}
-    return (
-        (
-            hardware.cores % hardware.numa_nodes,
-            ("numa_nodes",),
-            str(hardware.numa_nodes),
-            f"a divisor of the number of cores, {hardware.cores}",
-        ),
-        (
-            missing,
-            field,
-            f"{text}: CPU {names.cpulist(missing)} does not exist",
-            f"CPUs 0-{hardware.cpus - 1} ({hardware.sockets} sockets x "
-            f"{hardware.cores_per_socket} cores x {hardware.threads_per_core} threads)",
-        ),
-        (
-            chosen == every,
-            field,
-            f"{text}: all CPUs",
-            "some of the CPUs; jobs need the others",
-        ),
-        (
-            split and not missing,
-            field,
-            f"{text}: shares cores with CPU {names.cpulist(split)}",
-            f"whole cores: {names.cpulist(chosen | split)}",
-        ),
-    )
 
 
 def _hugepages(hardware: HardwareClass) -> Iterator[Relation]:

@@ -206,7 +206,7 @@ CASES = [
         '"model"',
         f"{GPU}.model",
         r"'NVIDIA X\nNodeName=evil'",
-        GPU_NAME,
+        "printable characters on one line",
     ),
     Wrong(
         "an own model without a name",
@@ -685,7 +685,8 @@ CASES = [
         '"uri"',
         "software.repositories[0].uri",
         "'mirror.example.net/cuda'",
-        "a repository URL, such as https://...",
+        "a repository URL, such as https://packages.example.net/debian, with other characters as "
+        "%20",
     ),
     Wrong(
         "a suite of two words",

@@ -114,6 +114,7 @@ class Release:
         return seen.partition(".")[0] if self.family == "rhel" else seen
 
 
+@cache
 def known() -> tuple[str, ...]:
     """Return the names of all releases, sorted."""
     return tuple(
