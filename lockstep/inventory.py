@@ -6,6 +6,8 @@ import runpy
 import sys
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import NoReturn
@@ -110,11 +112,55 @@ def plan_or_exit(
     Raises:
         SystemExit: the description has problems. pyinfra prints no traceback for it.
     """
+    if _reading.get():
+        raise _Found(Description(description, file, tuple(roles)))
     made, problems = plan_or_problems(description, file, tuple(roles))
     if made is None:
         print(spec.message(problems, _shown(file)), file=sys.stderr)
         raise SystemExit(int(ExitStatus.WRONG_USE))
     return made
+
+
+@dataclass(frozen=True)
+class Description:
+    """What an inventory file gives to ``plan_or_exit``, as it stands there."""
+
+    values: Mapping[str, object]
+    file: str
+    roles: tuple[Declaration, ...] = ()
+    """The site's own roles."""
+
+
+class _Found(BaseException):
+    """Ends an inventory file at its call of ``plan_or_exit``; no handler in the file catches it."""
+
+    def __init__(self, description: Description) -> None:
+        super().__init__()
+        self.description = description
+
+
+_reading: ContextVar[bool] = ContextVar("reading", default=False)
+"""Whether ``described`` runs an inventory file."""
+
+
+def described(path: str) -> Description:
+    """Return the description in an inventory file, neither validated nor planned.
+
+    The lines of the file after its call of ``plan_or_exit`` are not run.
+
+    Raises:
+        SystemExit: as ``load``, but an invalid description is no error.
+    """
+    before = _reading.set(True)
+    try:
+        _run(path)
+    except _Found as found:
+        return found.description
+    finally:
+        _reading.reset(before)
+    return _refuse(
+        f"{path}: the file describes no cluster", "a call to lockstep.inventory.plan_or_exit"
+    )
 
 
 def _shown(file: str) -> str:
@@ -129,16 +175,7 @@ def load(path: str) -> ClusterPlan:
         SystemExit: with status 3, after an error message, when the file is missing, fails to
             run, describes no cluster, or describes an invalid cluster.
     """
-    file = Path(path)
-    if not file.is_file():
-        _refuse(f"{path}: no such file", "an inventory file such as inventories/prod.py")
-    try:
-        names = runpy.run_path(str(file), run_name="__inventory__")
-    except SyntaxError as error:
-        _refuse(f"{error.filename or path}:{error.lineno or 1}: {error.msg}", "valid Python")
-    except Exception as error:  # the file is the user's own code, and may raise anything
-        text = " ".join(traceback.format_exception_only(error)[-1].split())
-        _refuse(f"{_place(path, error)}: {text}", "an inventory that runs without errors")
+    names = _run(path)
     hosts = chain.from_iterable(one for one in names.values() if isinstance(one, list | tuple))
     plans = []
     for value in (*names.values(), *hosts):
@@ -153,6 +190,20 @@ def load(path: str) -> ClusterPlan:
             "a call to lockstep.inventory.plan_or_exit, and host groups made from its result",
         )
     return plans[0]
+
+
+def _run(path: str) -> dict[str, object]:
+    """Run an inventory file and return its names."""
+    file = Path(path)
+    if not file.is_file():
+        _refuse(f"{path}: no such file", "an inventory file such as inventories/prod.py")
+    try:
+        return runpy.run_path(str(file), run_name="__inventory__")
+    except SyntaxError as error:
+        _refuse(f"{error.filename or path}:{error.lineno or 1}: {error.msg}", "valid Python")
+    except Exception as error:  # the file is the user's own code, and may raise anything
+        text = " ".join(traceback.format_exception_only(error)[-1].split())
+        _refuse(f"{_place(path, error)}: {text}", "an inventory that runs without errors")
 
 
 def _place(path: str, error: Exception) -> str:
