@@ -35,7 +35,9 @@ CONFIG = (
 
 ARCHIVE = (
     'cd "$(mktemp -d)" && trap \'rm -r "$PWD"\' EXIT && mkdir bin && '
-    'cp "$(command -v busybox)" bin/busybox && tar -cf layer.tar bin/busybox && '
+    # The same bytes on every node, whenever and by whomever they are made: so is the image's id.
+    'cp "$(command -v busybox)" bin/busybox && tar --format=ustar --mtime=@0 --mode=0755 '
+    "--owner=0 --group=0 --numeric-owner -cf layer.tar bin/busybox && "
     f"echo {shlex.quote(json.dumps(MANIFEST))} >manifest.json && "
     f"printf {shlex.quote(CONFIG)} "
     '"$(uname -m | sed "s/x86_64/amd64/; s/aarch64/arm64/")" '
