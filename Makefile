@@ -2,6 +2,7 @@
 PY := .venv/bin/python
 WORKERS ?= 2
 OS ?= debian_13
+DESCRIPTION ?=
 
 .PHONY: help setup lab lab-kernel clean-lab generate lint coverage
 .PHONY: test test-unit test-integration test-kernel test-slow test-all
@@ -12,8 +13,8 @@ setup: .venv/lockstep-setup ## Make .venv from the pinned dependencies
 .venv/lockstep-setup: requirements.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 
-lab: setup ## Boot the lab, deploy it, check it, run a job; the lab stays up (WORKERS=2 OS=debian_13)
-	@WORKERS=$(WORKERS) OS=$(OS) sh scripts/lab.sh
+lab: setup ## Boot the lab, deploy it, check it, run a job; the lab stays up (WORKERS=2 OS=debian_13 DESCRIPTION=)
+	@WORKERS=$(WORKERS) OS=$(OS) DESCRIPTION=$(DESCRIPTION) sh scripts/lab.sh
 
 lab-kernel: setup ## The same on machines with kernels of their own, with reboots and RDMA (slow: emulated)
 	@WORKERS=$(WORKERS) sh scripts/lab_kernel.sh

@@ -1,12 +1,14 @@
 """Inventory of a lab (`python -m lab`): one head and its workers.
 
 Hardware, addresses and the package versions in the archive come from the lab's state, never from
-the nodes themselves.
+the nodes themselves. A lab that was made with `--description` has the cluster of that file instead,
+with the replacements that docs/lab.md lists.
 """
 
 import json
 from pathlib import Path
 
+from lab.description import plan_or_exit as _described_or_exit
 from lab.fingerprint_exceptions import EXCEPTIONS as _EXCEPTIONS
 from lab.state import load_or_exit
 from lockstep.catalog.os import load as release
@@ -99,54 +101,58 @@ if _lab.os == "debian_13" and not _own_kernel:
         },
     }
 
-_cluster = plan_or_exit(
-    {
-        "name": _lab.name,
-        # Stored with the lab, so that removing the lab removes its secrets and records.
-        "secrets_dir": str(Path(_lab.ssh_key).parent / "secrets"),
-        "records_dir": str(Path(_lab.ssh_key).parent / "records"),
-        "networks": {
-            "management": {"prefix": _lab.prefix},
-            "fabric": {"prefix": _lab.fabric_prefix},
-        },
-        "hardware": {
-            "head": {**_lab.hardware["head"].model_dump(), **_machine},
-            "worker": {
-                **_lab.hardware["worker"].model_dump(),
-                **_machine,
-                "gpu": _gpu,
-                **_worker,
+_cluster = (
+    _described_or_exit(_lab, __file__)
+    if _lab.description is not None
+    else plan_or_exit(
+        {
+            "name": _lab.name,
+            # Stored with the lab, so that removing the lab removes its secrets and records.
+            "secrets_dir": str(Path(_lab.ssh_key).parent / "secrets"),
+            "records_dir": str(Path(_lab.ssh_key).parent / "records"),
+            "networks": {
+                "management": {"prefix": _lab.prefix},
+                "fabric": {"prefix": _lab.fabric_prefix},
             },
+            "hardware": {
+                "head": {**_lab.hardware["head"].model_dump(), **_machine},
+                "worker": {
+                    **_lab.hardware["worker"].model_dump(),
+                    **_machine,
+                    "gpu": _gpu,
+                    **_worker,
+                },
+            },
+            "nodes": [
+                {
+                    "name": node.name,
+                    "role": node.role,
+                    "hardware": node.role,
+                    "management": node.address,
+                    "fabric": node.fabric_address,
+                    "runs": ["slurm_controller", "slurm_accounting", "prometheus"]
+                    if node.role == "head"
+                    else [],
+                }
+                for node in _lab.nodes
+            ],
+            "os": {
+                "release": _lab.os,
+                "time_zone": "Etc/UTC",
+                "sysctl": _sysctl,
+            },
+            "access": {
+                "user": _lab.ssh_user,
+                "key": _lab.ssh_key,
+                "known_hosts": _lab.known_hosts,
+            },
+            "scheduler": {"kind": "slurm", "partitions": []},
+            "checks": {"exceptions": [row._asdict() for row in _EXCEPTIONS]},
+            "monitoring": {"scrape_interval_s": 30 if _own_kernel else 5},
+            "software": _software,
         },
-        "nodes": [
-            {
-                "name": node.name,
-                "role": node.role,
-                "hardware": node.role,
-                "management": node.address,
-                "fabric": node.fabric_address,
-                "runs": ["slurm_controller", "slurm_accounting", "prometheus"]
-                if node.role == "head"
-                else [],
-            }
-            for node in _lab.nodes
-        ],
-        "os": {
-            "release": _lab.os,
-            "time_zone": "Etc/UTC",
-            "sysctl": _sysctl,
-        },
-        "access": {
-            "user": _lab.ssh_user,
-            "key": _lab.ssh_key,
-            "known_hosts": _lab.known_hosts,
-        },
-        "scheduler": {"kind": "slurm", "partitions": []},
-        "checks": {"exceptions": [row._asdict() for row in _EXCEPTIONS]},
-        "monitoring": {"scrape_interval_s": 30 if _own_kernel else 5},
-        "software": _software,
-    },
-    __file__,
+        __file__,
+    )
 )
 
 head = _cluster.group("head")

@@ -54,6 +54,12 @@ def _parser() -> argparse.ArgumentParser:
     making = verb("up", _up, "create and boot the missing nodes of the lab")
     making.add_argument("--workers", type=int, help="1 to 50; default: as before, or 2")
     making.add_argument("--os", dest="os_name", help="debian_13 (default) or debian_12")
+    making.add_argument(
+        "--description",
+        metavar="INVENTORY",
+        help="the cluster of an inventory file, such as inventories/prod.py; default: as before, "
+        "or the lab's own",
+    )
     for command in (preparing, making):
         command.add_argument(
             "--kernel",
@@ -108,7 +114,11 @@ def _setup(arguments: argparse.Namespace) -> int:
 
 def _up(arguments: argparse.Namespace) -> int:
     lab = lifecycle.up(
-        places.lab_name(arguments.name), arguments.workers, arguments.os_name, arguments.kernel
+        places.lab_name(arguments.name),
+        arguments.workers,
+        arguments.os_name,
+        arguments.kernel,
+        arguments.description,
     )
     return _show(lab, json=arguments.json)
 

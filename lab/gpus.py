@@ -15,7 +15,7 @@ from lab.nvml.fields import OWN, StateError
 from lab.nvml.state import __file__ as STATE_MODULE
 from lab.nvml.state import check_values, parse, slots, to_text
 from lab.provider import Provider
-from lab.state import Hardware, LabState, Node
+from lab.state import Gpus, Hardware, LabState, Node
 
 FOLDER = "usr/lib/lockstep-standin"
 # The driver's packages replace these two links by their own (update-alternatives(1)).
@@ -31,11 +31,9 @@ LOAD_DRIVER = "usr/lib/lockstep-standin/load-driver"
 PERSISTENCED = "usr/bin/nvidia-persistenced"
 DIVERSIONS = "var/lib/dpkg/diversions"
 STATE = "var/lib/lockstep-standin/gpus.ini"
-MODEL = "h200"
 INSTALLED = "installed"
 BRANCHES = (*smi.BRANCHES, INSTALLED)
 UNIT = "lockstep-standin-gpus.service"
-COUNT = 8
 IN_MACHINE_WITHIN_S = 180.0
 NVIDIA_MAJOR = 195
 CONTROL_MINOR = 255
@@ -95,7 +93,7 @@ def _judge(command: Sequence[str], timeout: float = 60) -> str:
     return result.stdout
 
 
-def install(root: Path, node: str, driver: str, hardware: Hardware) -> None:
+def install(root: Path, node: str, gpus: Gpus, archive: str, hardware: Hardware) -> None:
     """Install the simulated NVML, the real nvidia-smi, the state and its unit on a worker's disk.
 
     An existing state is kept: it represents the node's hardware.
@@ -103,21 +101,28 @@ def install(root: Path, node: str, driver: str, hardware: Hardware) -> None:
     Args:
         root: the node's file system.
         node: its name.
-        driver: version of the kernel module until a driver package is installed.
+        gpus: its GPUs.
+        archive: version of the driver in the archive.
         hardware: its processors.
     """
-    state = root / STATE
+    state, driver = root / STATE, gpus.driver or archive
     if not state.exists():
-        text, initial = create.texts(create.initial(MODEL, COUNT, node, driver, _cpus(hardware)))
+        made = create.initial(gpus.model, gpus.count, node, driver, _cpus(hardware))
+        for values in slots(made) if gpus.vbios else ():
+            values["vbios_version"] = str(gpus.vbios)
+        text, initial = create.texts(made)
         _write(root / f"{STATE}.initial", initial, 0o644)
         _write(state, text, 0o644)
-    library = root / f"{PACKAGED_LIBRARY}.{driver}"
-    for target in (root / LIBRARY, library):
-        _copy(build.library(), target, 0o644)
-    _copy(smi.program(smi.branch_for(driver)), root / PROGRAM, 0o755)
+    _copy(build.library(), root / LIBRARY, 0o644)
+    _copy(smi.program(smi.branch_for(archive)), root / PROGRAM, 0o755)
     _link(root / PROGRAM_LINK, f"/{PROGRAM}")
     _link(root / LIBRARY_LINK, f"/{LIBRARY}")
-    _link(root / f"{STATE_LINK}.{driver}", f"/{STATE}")
+    if driver == archive:
+        # The archive's package has this file; the packages of other drivers are the lab's.
+        library = root / f"{PACKAGED_LIBRARY}.{driver}"
+        _copy(build.library(), library, 0o644)
+        _divert(root, f"/{library.relative_to(root)}")
+        _link(root / f"{STATE_LINK}.{driver}", f"/{STATE}")
     _write(root / MODULE, Path(STATE_MODULE).read_text(), 0o755)
     _write(root / FIELDS, Path(fields.__file__).read_text(), 0o644)
     _write(root / MATCH_DEVICES, MATCH_DEVICES_SCRIPT, 0o755)
@@ -125,7 +130,6 @@ def install(root: Path, node: str, driver: str, hardware: Hardware) -> None:
     _write(root / LOAD_DRIVER, load_driver, 0o755)
     _write(root / PERSISTENCED, (ON_NODE / "nvidia_persistenced.py").read_text(), 0o755)
     _divert(root, f"/{PERSISTENCED}")
-    _divert(root, f"/{library.relative_to(root)}")
     _write(root / "etc/systemd/system" / UNIT, UNIT_TEXT, 0o644)
     _link(root / "etc/systemd/system/sysinit.target.wants" / UNIT, f"/etc/systemd/system/{UNIT}")
 

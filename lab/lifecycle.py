@@ -2,9 +2,10 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 
@@ -35,7 +36,11 @@ DEFAULT_OS = "debian_13"
 
 
 def up(
-    name: str, workers: int | None, os_name: str | None, kernel: Kernel | None = None
+    name: str,
+    workers: int | None,
+    os_name: str | None,
+    kernel: Kernel | None = None,
+    inventory: str | None = None,
 ) -> LabState:
     """Create the missing parts of a lab and boot its nodes.
 
@@ -44,10 +49,11 @@ def up(
         workers: number of workers; None: as before, or DEFAULT_WORKERS.
         os_name: operating system; None: as before, or DEFAULT_OS.
         kernel: the host's kernel or the nodes' own; None: as before, or the host's.
+        inventory: the file that describes the cluster; None: as before, or inventories/lab.py.
 
     Raises:
-        WrongUseError: the existing lab has another system, kernel, simulated software or more
-            workers.
+        WrongUseError: the existing lab has another system, kernel, simulated software, description
+            or more workers, or a lab cannot take the description.
         LabError: the creation failed; everything that this call created is removed again.
     """
     _check_wishes(workers, os_name)
@@ -60,10 +66,13 @@ def up(
             existing = None
         if existing is not None:
             _check_against(existing, workers, os_name, kernel)
+            _check_description(existing, workers, inventory)
         chosen = existing.kernel if existing is not None else kernel or "shared"
         setup.prepare_host(chosen)
         places.state_folder().mkdir(parents=True, exist_ok=True)
         setup.check_host(chosen)
+        if existing is None and inventory is not None:
+            return _create_described(name, workers, os_name, chosen, inventory)
         if existing is None:
             return _create(name, workers or DEFAULT_WORKERS, os_name or DEFAULT_OS, chosen)
         _check_stand_ins(existing)
@@ -125,8 +134,26 @@ def _check_against(
         )
 
 
+def _check_description(lab: LabState, workers: int | None, inventory: str | None) -> None:
+    again = f"python -m lab --name {lab.name} down, then up again"
+    if inventory is not None and str(Path(inventory).resolve()) != lab.description:
+        raise WrongUseError(
+            f"lab {lab.name!r} has the cluster of {lab.description or 'inventories/lab.py'}; "
+            f"--description {inventory} requires all nodes to be recreated",
+            again,
+        )
+    if lab.description is not None and workers not in (None, _count_workers(lab)):
+        raise WrongUseError(
+            f"lab {lab.name!r} has {_count_workers(lab)} workers of {lab.description}; up cannot "
+            f"change their number to {workers}",
+            again,
+        )
+
+
 def _check_stand_ins(lab: LabState) -> None:
-    if lab.repository_uri != repository.ensure().uri:
+    folders = [Path(one.key).parent for one in lab.repositories.values()]
+    served = all(folder.is_dir() for folder in folders)
+    if not served or lab.repository_uri != repository.ensure().uri:
         raise WrongUseError(
             f"lab {lab.name!r} was created with other simulated software than this checkout has",
             f"python -m lab --name {lab.name} down, then up again",
@@ -152,6 +179,33 @@ def _node(lab: LabState, number: int) -> Node:
 
 
 def _create(name: str, workers: int, os_name: str, kernel: Kernel) -> LabState:
+    def prepare(lab: LabState) -> None:
+        lab.nodes = [_node(lab, number) for number in range(workers + 1)]
+
+    return _create_with(name, os_name, kernel, prepare)
+
+
+def _create_described(
+    name: str, workers: int | None, os_name: str | None, kernel: Kernel, inventory: str
+) -> LabState:
+    from lab import description  # it imports all of Lockstep's plan, which no other command needs
+
+    found = description.read(inventory)
+    release = description.release(found)
+    if kernel != "shared" or os_name not in (None, release):
+        raise WrongUseError(
+            f"--description {inventory}: expected --kernel shared and --os {release}, which the "
+            "description names",
+            f"python -m lab --name {name} up --description {inventory}",
+        )
+
+    return _create_with(name, release, kernel, partial(description.prepare, found, workers))
+
+
+def _create_with(
+    name: str, os_name: str, kernel: Kernel, prepare: Callable[[LabState], None]
+) -> LabState:
+    """Create a lab; ``prepare`` gives it its nodes."""
     try:
         shared_host.join(name)
         chosen = image.ensure(os_name)
@@ -178,7 +232,7 @@ def _create(name: str, workers: int, os_name: str, kernel: Kernel) -> LabState:
             hardware=hardware.own_hardware() if disks else hardware.shared_hardware(),
             nodes=[],
         )
-        lab.nodes = [_node(lab, number) for number in range(workers + 1)]
+        prepare(lab)
         # Save the state first: if this process is killed, `down` knows what to remove.
         state.save(lab)
         node_files.make_lab_key(lab)

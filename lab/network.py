@@ -7,14 +7,15 @@ networks and the address of the caching proxy.
 import hashlib
 import ipaddress
 import json
+import re
 from typing import Literal
 
 from lab import proxy
 from lab.commands import attempt, run
 from lab.state import LabState, Node
 
-MANAGEMENT = "mgmt0"
-FABRIC = "fabric0"
+RAIL_SHIFT = 64
+"""Each rail has a /64 of its own: 2**64 addresses above those of the rail before it."""
 HEAD_HOST_PART = 0x10
 FIRST_WORKER_HOST_PART = 0x100  # worker 1 has 0x101
 
@@ -40,6 +41,30 @@ def prefixes(lab: str) -> tuple[str, str]:
 def address_in(prefix: str, host_part: int) -> str:
     """Return one address of a /64."""
     return str(ipaddress.IPv6Network(prefix)[host_part])
+
+
+def fabric_prefix_for(prefix: str, rails: int) -> str:
+    """Return the fabric network of a lab with several rails: a /56, with one /64 for each rail.
+
+    Args:
+        prefix: the /64 of ``prefixes``.
+        rails: their number, at most 256.
+    """
+    if rails == 1:
+        return prefix
+    first = ipaddress.IPv6Network(prefix).network_address
+    return str(ipaddress.IPv6Network((first, 56), strict=False))
+
+
+def fabric_links(node: Node) -> list[tuple[str, str]]:
+    """Return name and address of each fabric interface of a node, by rail."""
+    if node.fabric_address is None:
+        return []
+    first = int(ipaddress.IPv6Address(node.fabric_address))
+    return [
+        (name, str(ipaddress.IPv6Address(first + (rail << RAIL_SHIFT))))
+        for rail, name in enumerate(node.fabric_interfaces)
+    ]
 
 
 def host_link(lab: str) -> str:
@@ -134,24 +159,26 @@ def make_node(state: LabState, node: Node) -> None:
     """Create the namespace and links of a node that is off, if they are not complete."""
     namespace = node_namespace(state.name, node.name)
     switch = switch_namespace(state.name)
-    last = node.fabric_address or node.address
+    links = [("mgmt", node.interface, node.address)]
+    links += [
+        (f"fabric{rail or ''}", name, address)
+        for rail, (name, address) in enumerate(fabric_links(node))
+    ]
+    _, last, last_address = links[-1]
     if (
         namespace in namespaces()
-        and _has_address(last, FABRIC if node.fabric_address else MANAGEMENT, namespace)
+        and _has_address(last_address, last, namespace)
         and link_state(state.name, node.name) != "missing"
     ):
         return
     what = f"network of node {node.name!r}"
     _make_namespace(namespace)
-    links = [(MANAGEMENT, "mgmt", node.address)]
-    if node.fabric_address is not None:
-        links.append((FABRIC, "fabric", node.fabric_address))
-    for interface, bridge, address in links:
-        port = switch_port(node.name, bridge)
+    for link, interface, address in links:
+        port = switch_port(node.name, link)
         _batch(
             [
                 f"link add {port} type veth peer name {interface} netns {namespace}",
-                f"link set {port} master {bridge}",
+                f"link set {port} master {re.sub(r'[0-9]', '', link)}",
                 f"link set {port} up",
             ],
             what,
@@ -163,7 +190,7 @@ def make_node(state: LabState, node: Node) -> None:
         _batch(
             [
                 f"address add {address}/64 dev {interface} nodad",
-                *(to_proxy if interface == MANAGEMENT else []),
+                *(to_proxy if link == "mgmt" else []),
             ],
             what,
             namespace,
@@ -198,27 +225,32 @@ def remove_node(lab: str, node: str) -> None:
     # The kernel removes the interfaces of a deleted namespace with a delay; remove the switch's
     # ends now, so that a new node with the same name can be created.
     if switch_namespace(lab) in found:
-        for bridge in ("mgmt", "fabric"):
-            port = switch_port(node, bridge)
-            if _has_link(lab, port):
-                where = ["-netns", switch_namespace(lab), "link"]
-                _ip(*where, "delete", port, what=f"removing {port}")
+        for port in _ports(lab, node):
+            where = ["-netns", switch_namespace(lab), "link"]
+            _ip(*where, "delete", port, what=f"removing {port}")
     if node_namespace(lab, node) in found:
         _ip("netns", "delete", node_namespace(lab, node), what=f"removing the network of {node!r}")
 
 
-def switch_port(node: str, bridge: str) -> str:
-    """Return the name of the switch's end of a node's link."""
-    return f"{bridge[0]}-{node}"
+def switch_port(node: str, link: str) -> str:
+    """Return the name of the switch's end of a node's link: mgmt, fabric, fabric1, ..."""
+    rail = re.sub(r"\D", "", link)
+    return f"{link[0]}{rail}-{node}"
+
+
+def _ports(lab: str, node: str) -> list[str]:
+    """Return the names of all ports of a node at the switch."""
+    where = ["-netns", switch_namespace(lab), "-json", "link"]
+    listed = json.loads(_ip(*where, "show", what=f"listing the ports of {node!r}") or "[]")
+    pattern = re.compile(rf"[mf]\d*-{re.escape(node)}")
+    return [one["ifname"] for one in listed if pattern.fullmatch(one["ifname"])]
 
 
 def set_link(lab: str, node: str, wanted: Literal["up", "down"]) -> None:
     """Connect or disconnect all of a node's links at the switch."""
-    for bridge in ("mgmt", "fabric"):
-        port = switch_port(node, bridge)
-        if _has_link(lab, port):
-            where = ["ip", "-netns", switch_namespace(lab), "link"]
-            run([*where, "set", port, wanted], what=f"setting {port} {wanted}")
+    for port in _ports(lab, node):
+        where = ["ip", "-netns", switch_namespace(lab), "link"]
+        run([*where, "set", port, wanted], what=f"setting {port} {wanted}")
 
 
 def link_state(lab: str, node: str) -> Literal["up", "cut", "missing"]:

@@ -83,9 +83,9 @@ def write_identity(state: LabState, node: Node, root: Path) -> None:
     authorized.chmod(0o600)
     for path in (folder, authorized):
         os.chown(path, owner.st_uid, owner.st_gid)
-    if node.role == "worker":
-        driver = _driver_in(state.archive_versions)
-        gpus.install(root, node.name, driver, state.hardware["worker"])
+    if node.role == "worker" and node.gpus is not None:
+        archive = _driver_in(state.archive_versions)
+        gpus.install(root, node.name, node.gpus, archive, state.hardware["worker"])
     if node.role == "worker" and state.kernel == "shared":
         cgroups.install(root)
         for relative, text in CONTAINER_FILES.items():

@@ -68,10 +68,8 @@ def _logs(lab: str, node: str) -> tuple[Path, Path]:
 
 def _interfaces(node: Node) -> list[tuple[str, str, str]]:
     """Return (name in the machine, bridge, address) of each interface."""
-    found = [(network.MANAGEMENT, "mgmt", node.address)]
-    if node.fabric_address is not None:
-        found.append((network.FABRIC, "fabric", node.fabric_address))
-    return found
+    fabric = [(name, "fabric", address) for name, address in network.fabric_links(node)]
+    return [(node.interface, "mgmt", node.address), *fabric]
 
 
 class Qemu:

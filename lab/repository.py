@@ -35,7 +35,8 @@ class Repository:
     @property
     def uri(self) -> str:
         """URI for apt in a node."""
-        return f"http://{proxy.REPOSITORY_HOST}/{self.folder.name}/"
+        served = self.folder.relative_to(proxy.repositories())
+        return f"http://{proxy.REPOSITORY_HOST}/{served}/"
 
     @property
     def key(self) -> Path:
@@ -54,17 +55,44 @@ def ensure() -> Repository:
     Raises:
         LabError: the build failed.
     """
-    wanted = [*packages.packages(), *toolkit.packages()]
-    served = proxy.repositories()
-    repository = Repository(served / _digest(wanted))
     with places.locked(".repository"):
-        unfinished = served / ".unfinished"
-        remove_tree(unfinished)
-        if not repository.folder.is_dir():
-            unfinished.mkdir(parents=True)
-            build(wanted, unfinished, places.cache_folder() / "repository" / "gnupg")
-            os.replace(unfinished, repository.folder)
+        served = proxy.repositories()
+        repository = _ensure([*packages.packages(), *toolkit.packages()], served)
         _delete_outdated(repository)
+    return repository
+
+
+def ensure_beside(own: Repository, several: Iterable[list[Package]]) -> list[Repository]:
+    """Return one repository for each list of packages; build the missing ones.
+
+    They lie in the folder of the lab's own repository, and go with it.
+
+    Args:
+        own: the lab's own repository, of ``ensure``.
+        several: the packages of each.
+
+    Raises:
+        LabError: a build failed.
+    """
+    with places.locked(".repository"):
+        found = [_ensure(wanted, own.folder) for wanted in several]
+        in_use = {one.folder for one in found}
+        for lab in places.known_labs():
+            in_use |= {Path(key).parent for key in _keys(state.read_to_remove(lab))}
+        for folder in own.folder.iterdir():
+            if folder.is_dir() and folder not in in_use:
+                remove_tree(folder)
+    return found
+
+
+def _ensure(wanted: list[Package], served: Path) -> Repository:
+    repository = Repository(served / _digest(wanted))
+    unfinished = served / ".unfinished"
+    remove_tree(unfinished)
+    if not repository.folder.is_dir():
+        unfinished.mkdir(parents=True)
+        build(wanted, unfinished, places.cache_folder() / "repository" / "gnupg")
+        os.replace(unfinished, repository.folder)
     return repository
 
 
@@ -86,6 +114,12 @@ def _delete_outdated(current: Repository) -> None:
     for folder in current.folder.parent.iterdir():
         if folder not in in_use:
             remove_tree(folder)
+
+
+def _keys(used: state.LabState | None) -> list[str]:
+    """Return the keys of the repositories of a lab's description."""
+    served = getattr(used, "repositories", {})
+    return [one.key if isinstance(one, state.Served) else one["key"] for one in served.values()]
 
 
 def build(wanted: Iterable[Package], folder: Path, home: Path) -> None:

@@ -30,6 +30,20 @@ class Hardware(BaseModel):
     """Lower bound of MemTotal of /proc/meminfo, in MiB."""
 
 
+class Gpus(BaseModel):
+    """The simulated GPUs of one node."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = "h200"
+    """A file of lab/nvml/hardware, without its ending."""
+    count: int = 8
+    vbios: str | None = None
+    """VBIOS version of all GPUs; None: the model's."""
+    driver: str | None = None
+    """Version of the kernel module until a driver is installed; None: the archive's."""
+
+
 class Node(BaseModel):
     """One machine of the lab."""
 
@@ -38,13 +52,31 @@ class Node(BaseModel):
     name: str
     role: NodeRole
     address: str
-    """IPv6 address of ``mgmt0``."""
+    """IPv6 address of the management interface."""
     fabric_address: str | None
-    """IPv6 address of ``fabric0``; the head has none."""
+    """IPv6 address of the first fabric interface; the head has none."""
+    interface: str = "mgmt0"
+    """Name of the management interface."""
+    fabric_interfaces: list[str] = ["fabric0"]
+    """Names of the fabric interfaces, one per rail; unused without a fabric address."""
+    gpus: Gpus | None = Gpus()
+    """A worker's GPUs; None: it has none. A head never has any."""
     made: bool = False
     """Files and network are complete (False: an ``up`` was killed)."""
     process: ProcessRecord | None = None
     """Keeper or QEMU process of the running machine; None while it is powered off."""
+
+
+class Served(BaseModel):
+    """One package repository of a description, as the lab serves it; its suite is "/"."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    uri: str
+    key: str
+    """Path of the public key, ASCII-armored."""
+    versions: str
+    """Path of versions.json: package name -> versions in the repository, newest last."""
 
 
 class LabState(BaseModel):
@@ -80,6 +112,10 @@ class LabState(BaseModel):
     """Folder of the initial disks of QEMU nodes."""
     hardware: dict[NodeRole, Hardware]
     nodes: list[Node]
+    description: str | None = None
+    """Path of the inventory file that describes the lab's cluster; None: inventories/lab.py."""
+    repositories: dict[str, Served] = {}
+    """Name of a repository of that description -> the simulated one in its place."""
     ready: bool = False
     """The first ``up`` has finished and reached all nodes."""
 

@@ -145,7 +145,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "inventories": {
         *("lockstep.inventory.plan_or_exit", "lockstep.plan", "lockstep.catalog", "lab.state"),
-        "lab.fingerprint_exceptions.EXCEPTIONS",
+        *("lab.fingerprint_exceptions.EXCEPTIONS", "lab.description.plan_or_exit"),
         *("lockstep.roles.declared", "lockstep.spec.every_package"),
     },
     # They send the probe as a check does, judge as it does, tell peers what the roles would do, and
@@ -167,9 +167,13 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "scripts": {"lockstep.inventory", "lockstep.plan", "lockstep.spec"},
     # Documents are made of everything; some of what they tell is data of the tests.
-    "scripts/generate": {"lockstep", "tests", "pydantic"},
+    "scripts/generate": {"lockstep", "tests", "pydantic", "lab.description.replacements"},
     # Makes machines, and knows nothing of what is put on them; it tells what its own mounts change.
     "lab": {"pydantic", "lockstep.node.fingerprint.exempt"},
+    # It takes a description apart, and asks the plan for the packages that machines need.
+    "lab/description": {
+        *("lab", "lockstep.inventory", "lockstep.plan", "lockstep.spec", "lockstep.report.fold"),
+    },
     # Simulated GPUs have the values of the catalogue's models.
     "lab/nvml": {"lab", "lockstep.catalog"},
 }

@@ -93,7 +93,8 @@ DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS,   counter, Number of remapped rows for co
 """
 
 
-def _of_unit(unit: str) -> dict[str, str]:
+def of_unit(unit: str) -> dict[str, str]:
+    """Return the scripts of a package with a unit, which they do not enable."""
     return {"postinst": RESTART.replace("@UNIT@", unit), "prerm": STOP.replace("@UNIT@", unit)}
 
 
@@ -103,43 +104,64 @@ def _fails(package: str, fails: bool) -> dict[str, str]:
 
 def _with_driver(version: str) -> list[Package]:
     """Return the packages that have the driver's version."""
-    library = f"libnvidia-nscq.so.{version}"
     return [
-        Package(
-            "nvidia-fabricmanager-550",
-            f"{version}-1",
-            files={
-                "usr/bin/nv-fabricmanager": _program("nv_fabricmanager", version),
-                "usr/share/nvidia/nvswitch/fabricmanager.cfg": "FABRIC_MODE=0\n",
-                f"{UNITS}/nvidia-fabricmanager.service": FABRIC_MANAGER_UNIT,
-            },
-            provides="nvidia-fabricmanager",
-            depends="python3",
-            scripts=_of_unit("nvidia-fabricmanager.service"),
-        ),
-        Package(
-            "libnvidia-nscq-550",
-            f"{version}-1",
-            files={f"{LIBRARIES}/{library}": shared_object("libnvidia-nscq.so.2")},
-            links={f"{LIBRARIES}/libnvidia-nscq.so.2": library},
-            provides="libnvidia-nscq",
-        ),
-        Package(
-            "nvidia-imex-550",
-            f"{version}-1",
-            files={
-                "usr/bin/nvidia-imex": _program("nvidia_imex", version),
-                "etc/nvidia-imex/config.cfg": (
-                    "SERVER_PORT=50000\nIMEX_NODE_CONFIG_FILE=/etc/nvidia-imex/nodes_config.cfg\n"
-                ),
-                "etc/nvidia-imex/nodes_config.cfg": "# one address per line\n",
-                f"{UNITS}/nvidia-imex.service": IMEX_UNIT,
-            },
-            provides="nvidia-imex",
-            depends="python3",
-            scripts=_of_unit("nvidia-imex.service"),
-        ),
+        fabric_manager("nvidia-fabricmanager-550", version),
+        nscq("libnvidia-nscq-550", version),
+        imex("nvidia-imex-550", version),
     ]
+
+
+def _also(name: str) -> str:
+    """Return the name without a branch that a package provides; "" if it is its own."""
+    plain = name.removesuffix("-550")
+    return plain if plain != name else ""
+
+
+def fabric_manager(name: str, version: str) -> Package:
+    """Return the fabric manager of a driver."""
+    return Package(
+        name,
+        f"{version}-1",
+        files={
+            "usr/bin/nv-fabricmanager": _program("nv_fabricmanager", version),
+            "usr/share/nvidia/nvswitch/fabricmanager.cfg": "FABRIC_MODE=0\n",
+            f"{UNITS}/nvidia-fabricmanager.service": FABRIC_MANAGER_UNIT,
+        },
+        provides=_also(name),
+        depends="python3",
+        scripts=of_unit("nvidia-fabricmanager.service"),
+    )
+
+
+def nscq(name: str, version: str) -> Package:
+    """Return NSCQ of a driver."""
+    library = f"libnvidia-nscq.so.{version}"
+    return Package(
+        name,
+        f"{version}-1",
+        files={f"{LIBRARIES}/{library}": shared_object("libnvidia-nscq.so.2")},
+        links={f"{LIBRARIES}/libnvidia-nscq.so.2": library},
+        provides=_also(name),
+    )
+
+
+def imex(name: str, version: str) -> Package:
+    """Return IMEX of a driver."""
+    return Package(
+        name,
+        f"{version}-1",
+        files={
+            "usr/bin/nvidia-imex": _program("nvidia_imex", version),
+            "etc/nvidia-imex/config.cfg": (
+                "SERVER_PORT=50000\nIMEX_NODE_CONFIG_FILE=/etc/nvidia-imex/nodes_config.cfg\n"
+            ),
+            "etc/nvidia-imex/nodes_config.cfg": "# one address per line\n",
+            f"{UNITS}/nvidia-imex.service": IMEX_UNIT,
+        },
+        provides=_also(name),
+        depends="python3",
+        scripts=of_unit("nvidia-imex.service"),
+    )
 
 
 def _library(name: str) -> bytes | Path:
@@ -189,28 +211,35 @@ def _driver(version: str) -> list[Package]:
 
 
 def _dcgm(version: str) -> list[Package]:
-    return [
-        Package(
-            "datacenter-gpu-manager-4-core",
-            f"1:{version}-1",
-            files={
-                "usr/bin/nv-hostengine": _program("nv_hostengine", version),
-                f"{UNITS}/nvidia-dcgm.service": DCGM_UNIT,
-            },
-            depends="python3",
-            scripts=_of_unit("nvidia-dcgm.service"),
-        ),
-        Package(
-            "datacenter-gpu-manager-4-cuda12",
-            f"1:{version}-1",
-            files={"usr/share/doc/datacenter-gpu-manager-4-cuda12/README": "simulated\n"},
-            depends=f"datacenter-gpu-manager-4-core (= 1:{version}-1)",
-        ),
-        _exporter(version),
-    ]
+    return [dcgm(version), dcgm_for_cuda("12", version), exporter(version)]
 
 
-def _exporter(version: str) -> Package:
+def dcgm(version: str) -> Package:
+    """Return DCGM's host engine."""
+    return Package(
+        "datacenter-gpu-manager-4-core",
+        f"1:{version}-1",
+        files={
+            "usr/bin/nv-hostengine": _program("nv_hostengine", version),
+            f"{UNITS}/nvidia-dcgm.service": DCGM_UNIT,
+        },
+        depends="python3",
+        scripts=of_unit("nvidia-dcgm.service"),
+    )
+
+
+def dcgm_for_cuda(major: str, version: str) -> Package:
+    """Return the part of DCGM that needs a major version of CUDA."""
+    name = f"datacenter-gpu-manager-4-cuda{major}"
+    return Package(
+        name,
+        f"1:{version}-1",
+        files={f"usr/share/doc/{name}/README": "simulated\n"},
+        depends=f"datacenter-gpu-manager-4-core (= 1:{version}-1)",
+    )
+
+
+def exporter(version: str) -> Package:
     """Return the exporter; BROKEN_EXPORTER cannot be configured, FAULTY_EXPORTER has a sysctl."""
     name = "datacenter-gpu-manager-exporter"
     files: dict[str, str | bytes | Path] = {
@@ -221,7 +250,7 @@ def _exporter(version: str) -> Package:
     if version == FAULTY_EXPORTER:
         # systemd reads it after the site's own file, so it wins at the next boot.
         files["usr/lib/sysctl.d/99-zzz-dcgm.conf"] = "net.core.somaxconn = 128\n"
-    scripts = _of_unit("nvidia-dcgm-exporter.service") | _fails(name, version == BROKEN_EXPORTER)
+    scripts = of_unit("nvidia-dcgm-exporter.service") | _fails(name, version == BROKEN_EXPORTER)
     return Package(name, f"{version}-1", files=files, depends="python3", scripts=scripts)
 
 
@@ -240,5 +269,5 @@ def packages() -> list[Package]:
     found = [p for version in (DRIVER, NEWER, BROKEN) for p in _with_driver(version)]
     found += [p for version in (NEWER, BROKEN) for p in _driver(version)]
     found += [p for version in DCGM for p in _dcgm(version)]
-    found += map(_exporter, (BROKEN_EXPORTER, FAULTY_EXPORTER))
+    found += map(exporter, (BROKEN_EXPORTER, FAULTY_EXPORTER))
     return [*found, _crictl(), *job_containers.packages()]

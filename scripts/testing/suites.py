@@ -68,7 +68,8 @@ SLOW_PARTS = {
             *("test_gpus", "test_node_check", "test_nvidia"),
         ),
         "slow-systems": (
-            *("test_canary", "test_debian_12", "test_dkms", "test_dnf", "test_incidents"),
+            *("test_canary", "test_debian_12", "test_description", "test_dkms"),
+            *("test_dnf", "test_incidents"),
             "test_repair",
             *("test_killed", "test_new_role", "test_through_clush", "test_through_slurm"),
             "test_workers_alone",
