@@ -24,6 +24,7 @@ ROLES = (
     "gpu_settings",
     "hugepages",
     "kernel",
+    "module_signing",
     "munge",
     "network",
     "node_check",

@@ -176,6 +176,12 @@ _cluster = plan_or_exit(
                 "enroot": "4.1.2",
                 "pyxis": "0.24.0",
             },
+            # DKMS signs the driver's modules with this key, so that machines with Secure Boot load
+            # them (docs/kernel-modules.md). Replace both by those of your site.
+            "module_signing": {
+                "key": "/srv/lockstep/keys/modules.key",
+                "certificate": (_keys / "modules.pem").read_text(encoding="ascii"),
+            },
             "versions": {
                 "libnccl2": "2.28.9-1+cuda13.1",
                 "slurm-client": "24.11.5-4",

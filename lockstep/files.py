@@ -39,14 +39,21 @@ class ManagedFile:
 def managed(
     plan: NodePlan, secrets: Secrets | None, role: str | None = None
 ) -> tuple[ManagedFile, ...]:
-    """Return a node's files, or only one role's; leave out secret files if there are no secrets."""
+    """Return a node's files, or only one role's; leave out secret files that this machine lacks."""
     return tuple(
         rendered(owner, file, plan, secrets)
         if file.own or file.secret
         else plan.once((owner, file.path), partial(rendered, owner, file, plan, secrets))
         for owner, file in plan.system.files
-        if (role is None or owner == role) and (secrets is not None or not file.secret)
+        if (role is None or owner == role) and (not file.secret or _is_here(file, secrets))
     )
+
+
+def _is_here(file: File, secrets: Secrets | None) -> bool:
+    """Return whether this machine has the content of a secret file."""
+    if secrets is None:
+        return False
+    return file.secret_content is None or file.secret_content(secrets) is not None
 
 
 def slurm_conf_sha256(plan: NodePlan) -> str:
@@ -69,7 +76,9 @@ def rendered(role: str, file: File, plan: NodePlan, secrets: Secrets | None) -> 
         secrets: the cluster's secrets; required for a secret file.
     """
     if file.secret_content is not None and secrets is not None:
-        content = file.secret_content(secrets)
+        content = file.secret_content(secrets) or b""
+    elif file.data is not None:
+        content = file.data(plan)
     elif file.text is not None:
         content = file.text(plan).encode("utf-8")
     else:

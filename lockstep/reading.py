@@ -384,7 +384,7 @@ def context(
         SecretsUnsafe: the secrets file cannot be used.
         AcceptedError: the file of accepted differences cannot be used.
     """
-    held = secrets.existing(plan.spec.name, plan.spec.secrets_dir)
+    held = secrets.existing(plan.spec.name, plan.spec.secrets_dir, plan.spec.software.module_key)
     return Context(
         plan=plan,
         reading=reading,

@@ -46,6 +46,9 @@ class Secrets:
 
     munge_key: bytes = field(repr=False)
     database_password: str = field(repr=False)
+    module_key: bytes | None = field(default=None, repr=False)
+    """The site's private key for kernel modules; None if the description has none, or if this
+    machine lacks the file."""
 
     @cached_property
     def munge_key_sha256(self) -> str:
@@ -58,8 +61,19 @@ def store(cluster: str, folder: str | None = None) -> Path:
     return state.folder(cluster, folder) / "secrets.json"
 
 
-def existing(cluster: str, folder: str | None = None) -> Secrets | None:
+ModuleKey = tuple[str, str]
+"""The path of the private key for kernel modules, and its certificate in PEM format."""
+
+
+def existing(
+    cluster: str, folder: str | None = None, module_key: ModuleKey | None = None
+) -> Secrets | None:
     """Return the cluster's secrets, or None if this machine has none.
+
+    Args:
+        cluster: the name of the cluster.
+        folder: ``secrets_dir`` of the description.
+        module_key: the key of the site for kernel modules, which is in a file of its own.
 
     Raises:
         SecretsUnsafe: other users can read the file, this user cannot, it is damaged, or it lacks a
@@ -74,11 +88,53 @@ def existing(cluster: str, folder: str | None = None) -> Secrets | None:
         raise SecretsUnsafe(
             f"{path}: the file has no {' and no '.join(missing)}. Next: lockstep secrets INVENTORY"
         )
-    return Secrets(base64.b64decode(found["munge_key"]), found["database_password"])
+    return Secrets(
+        base64.b64decode(found["munge_key"]),
+        found["database_password"],
+        None if module_key is None else _module_key(*module_key),
+    )
 
 
-def _read(path: Path) -> dict[str, str] | None:
-    """Return the valid contents of the secrets file, possibly incomplete; None if it is missing."""
+def _module_key(path: str, certificate: str) -> bytes | None:
+    """Return the private key for kernel modules; None if there is no file.
+
+    Raises:
+        SecretsUnsafe: as in ``existing``, or it is not the certificate's key without a passphrase.
+    """
+    # As in spec.x509: few descriptions have a key.
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PublicFormat,
+        load_pem_private_key,
+    )
+
+    content = _content(Path(path))
+    if content is None:
+        return None
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    try:
+        public = load_pem_private_key(content, password=None).public_key().public_bytes(*form)
+    except TypeError as error:  # cryptography's exception for a key with a passphrase
+        raise SecretsUnsafe(
+            f"{path}: the key has a passphrase, which DKMS cannot enter. "
+            "Next: write a copy without one (openssl pkey), with mode 0600"
+        ) from error
+    except ValueError as error:
+        raise SecretsUnsafe(
+            f"{path}: not a private key in PEM format (software.module_signing.key)"
+        ) from error
+    known = x509.load_pem_x509_certificate(certificate.encode("utf-8")).public_key()
+    if public != known.public_bytes(*form):
+        raise SecretsUnsafe(
+            f"{path}: this is not the key of the certificate in software.module_signing. "
+            "Next: correct the path, or declare the certificate of this key"
+        )
+    return content
+
+
+def _content(path: Path) -> bytes | None:
+    """Return the content of a file that only its owner can read; None if it is missing."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -89,6 +145,14 @@ def _read(path: Path) -> dict[str, str] | None:
         raise SecretsUnsafe(f"{path}: {error.strerror}. Try again as the file's owner") from error
     if mode & 0o077:
         raise SecretsUnsafe(f"{path}: mode {mode:04o}; expected 0600. Run: chmod 600 {path}")
+    return text
+
+
+def _read(path: Path) -> dict[str, str] | None:
+    """Return the valid contents of the secrets file, possibly incomplete; None if it is missing."""
+    text = _content(path)
+    if text is None:
+        return None
     try:
         document = json.loads(text)
         if not isinstance(document, dict):
@@ -173,15 +237,18 @@ def _generate(path: Path) -> tuple[str, ...]:
     return missing
 
 
-def obtain(cluster: str, folder: str | None = None) -> Secrets:
+def obtain(cluster: str, folder: str | None = None, module_key: ModuleKey | None = None) -> Secrets:
     """Return the cluster's secrets; generate those that are missing. Safe to call in parallel.
+
+    The key for kernel modules is never generated: the site enrols its certificate. Arguments as in
+    ``existing``.
 
     Raises:
         SecretsUnsafe: as in ``existing``; an incomplete file is completed.
         OSError: as in ``complete``.
     """
     complete(cluster, folder)
-    found = existing(cluster, folder)
+    found = existing(cluster, folder, module_key)
     if found is None:
         path = store(cluster, folder)
         raise SecretsUnsafe(f"{path}: another process removed the new file. Run the command again")

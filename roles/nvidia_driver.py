@@ -14,9 +14,11 @@ from lockstep.facts.driver import boot_kernels, loaded_driver
 from lockstep.facts.gpus import gpu_states
 from lockstep.facts.packages import package_state
 from lockstep.facts.services import service_state
+from lockstep.facts.signing import module_trust
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import SHELL, Contribution, Declaration, File, Unit, rhel
 from lockstep.plan.nvidia import MODPROBE, PERSISTENCED, forbidden_units, stack_packages
+from lockstep.plan.signing import signing
 from lockstep.question import Questions
 
 
@@ -29,6 +31,8 @@ def _asks(plan: NodePlan) -> Questions:
         yield initramfs_is_due(plan.system.paths("nvidia_driver"))
         yield package_state(plan.software.packages)
         yield from (boot_kernels(), loaded_driver())
+        if signing(plan) is not None:
+            yield module_trust()
     if plan.system.forbidden_units:
         yield gpu_states()
     yield from map(service_state, plan.system.forbidden_units)
@@ -39,7 +43,8 @@ ROLE = Declaration(
     title="NVIDIA driver",
     jobs_use=True,
     when=lambda plan: plan.nvidia is not None and plan.nvidia.has("driver"),
-    after=("boot_loader", "node_exporter"),
+    # A kernel that checks signatures loads only modules that are signed already.
+    after=("boot_loader", "module_signing.signed", "node_exporter"),
     more_packages=lambda plan: stack_packages(
         plan, "driver", "modules_open", "modules_proprietary"
     ),

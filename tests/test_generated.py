@@ -29,7 +29,11 @@ def test_generated_files_are_current(number: int) -> None:
         path = ROOT / name
         assert path.is_file(), f"{name}: {AGAIN}"
         # Compared as text: a failure shows the lines that differ.
-        assert path.read_bytes().decode() == content.decode(), f"{name}: {AGAIN}"
+        shown = (
+            path.read_bytes().decode(errors="backslashreplace"),
+            content.decode(errors="backslashreplace"),
+        )
+        assert shown[0] == shown[1], f"{name}: {AGAIN}"
 
 
 def test_no_generated_file_is_left_over() -> None:

@@ -217,3 +217,54 @@ def test_only_what_is_missing_is_made() -> None:
     assert completed.munge_key == made.munge_key
     assert completed.database_password != made.database_password
     assert (mode(path), os.listdir(path.parent)) == (0o600, ["secrets.json"])
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, str]:
+    """A key for kernel modules, and its certificate."""
+    key, certificate = tmp_path / "modules.key", tmp_path / "modules.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-new", "-x509", "-nodes", "-newkey", "rsa:2048"),
+            *("-subj", "/CN=unit", "-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    key.chmod(0o600)
+    return key, certificate.read_text()
+
+
+def test_the_key_for_modules_stays_in_its_own_file(pair: tuple[Path, str]) -> None:
+    key, certificate = pair
+    made = obtain("unit", None, (str(key), certificate))
+    assert made.module_key == key.read_bytes()
+    assert "PRIVATE" not in store("unit").read_text() + repr(made)
+    key.unlink()
+    found = existing("unit", None, (str(key), certificate))
+    assert found is not None
+    assert found.module_key is None
+
+
+def test_a_key_for_modules_that_cannot_sign_is_refused(pair: tuple[Path, str]) -> None:
+    key, certificate = pair
+    obtain("unit")
+
+    def refused() -> str:
+        with pytest.raises(SecretsUnsafe) as error:
+            existing("unit", None, (str(key), certificate))
+        assert "PRIVATE" not in str(error.value)
+        return str(error.value)
+
+    key.chmod(0o640)
+    assert refused() == f"{key}: mode 0640; expected 0600. Run: chmod 600 {key}"
+    key.chmod(0o600)
+    own = key.read_bytes()
+    encrypted = [*("openssl", "pkey", "-aes256", "-passout", "pass:word"), "-in", str(key)]
+    key.write_bytes(subprocess.run(encrypted, check=True, capture_output=True).stdout)
+    assert "the key has a passphrase, which DKMS cannot enter" in refused()
+    key.write_bytes(own[:300] + own[400:])
+    assert "not a private key in PEM format" in refused()
+    other = ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]
+    key.write_bytes(subprocess.run(other, check=True, capture_output=True).stdout)
+    assert "this is not the key of the certificate" in refused()

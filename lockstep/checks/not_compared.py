@@ -39,6 +39,7 @@ NOT_JUDGED = {
 
 NOT_ALONE = {
     "device.files": "the node's own device numbers, with which its containers are compared",
+    "dkms.signatures.*.hash": "the kernel's configuration decides it (CONFIG_MODULE_SIG_HASH)",
     "driver.module_next.kernel": "the kernel for which the module on disk was built",
     "gpu.fabric.clique": "gpu.nvlink_domain compares it in NVLink domains",
     "gpu.fabric.cluster": "gpu.nvlink_domain compares it in NVLink domains",

@@ -12,6 +12,7 @@ from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION
 from lockstep.plan.network import gateway_families
 from lockstep.plan.nvidia import CHECK_IMAGE, check_engines
+from lockstep.plan.signing import signing
 from lockstep.probe.ship import Request, fingerprint_program
 from lockstep.report import fold
 
@@ -60,6 +61,7 @@ def request(
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.roles else (),
         spank_plugins=(plan.job_containers.plugin,) if "pyxis" in plan.roles else (),
         srun_options=(PYXIS_OPTION,) if "pyxis" in plan.roles else (),
+        signatures=signing(plan) is not None,
         fingerprint=plan.spec.name if fingerprint else "",
         alike=alike(plan) if fingerprint else (),
         exempt=_exempt(plan) if fingerprint else (),

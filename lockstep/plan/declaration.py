@@ -94,8 +94,10 @@ class File:
     """Path below templates/: ``<role>/<file>.j2``."""
     text: Callable[[NodePlan], str] | None = None
     """The content, if it does not come from a template."""
-    secret_content: Callable[[Secrets], bytes] | None = None
-    """The content, if the whole file is a secret, such as a key."""
+    data: Callable[[NodePlan], bytes] | None = None
+    """The content, if it is not text."""
+    secret_content: Callable[[Secrets], bytes | None] | None = None
+    """The content, if the whole file is a secret, such as a key; None if this machine lacks it."""
     mode: str = "644"
     owner: str = "root:root"
     secret: bool = False
@@ -196,6 +198,9 @@ class Declaration:
     """Whether a node has the role; depends only on the description, the node and its class."""
     after: tuple[str, ...] = ()
     """Roles, or stages of roles, that must run earlier on the same node."""
+    before_packages: bool = False
+    """Whether the main stage comes before the role ``packages``, because package scripts read the
+    role's files."""
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Release, family (``debian``) or "" (any) -> package names; the most specific key is used."""
     more_packages: Paths = nothing
@@ -283,15 +288,21 @@ def key(step: Step) -> str:
 def ordered(roles: Iterable[Declaration]) -> tuple[Step, ...]:
     """Return the stages of all given roles in deploy order; ties are broken by name.
 
-    Every other role implicitly comes after ``packages``.
+    Every other role implicitly comes after ``packages``, except with ``before_packages``; then only
+    its additional stages do.
 
     Raises:
         ValueError: the declared order has a cycle, or names a role or stage that does not exist.
     """
     steps = {key((role, stage)): (role, stage) for role in roles for stage in role.all_stages}
     first = steps.keys() & {FIRST}
+    earlier = {role.name for role, _ in steps.values() if role.before_packages}
     before = {
-        name: {*stage.after, *({role.name, *first} - {name})}
+        name: {
+            *stage.after,
+            *({role.name, *(() if name in earlier else first)} - {name}),
+            *(earlier if name == FIRST else ()),
+        }
         for name, (role, stage) in steps.items()
         if stage.phase is Phase.MAIN
     }

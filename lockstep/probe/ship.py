@@ -77,6 +77,8 @@ class Request:
     """File names of SPANK plugins."""
     srun_options: tuple[str, ...] = ()
     """srun options that plugins add, such as ``--container-image``."""
+    signatures: bool = False
+    """Whether to read who signed the kernel modules that DKMS has built."""
     fingerprint: str = ""
     """The cluster's name, if the fingerprint is wanted; it is the key of secret values for nodes
     without munge."""

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from lockstep.catalog import time_zones
-from lockstep.spec import names
+from lockstep.spec import names, x509
 
 
 class Model(BaseModel):
@@ -114,6 +114,17 @@ def _memlock(value: object) -> object:
     if value == "unlimited" or (type(value) is int and value > 0):
         return value
     raise ValueError('"unlimited", or a whole number of KiB (1 or more)')
+
+
+def _certificate(value: str) -> str:
+    try:
+        x509.read(value)
+    except x509.NotACertificate as error:
+        raise ValueError(
+            "one certificate in PEM format, such as "
+            f'Path("keys/modules.pem").read_text(); this text is: {error}'
+        ) from error
+    return value
 
 
 def _matching(pattern: str, allowed: str) -> AfterValidator:
@@ -256,6 +267,7 @@ PublicKey = Annotated[
         'Path("keys/vendor.asc").read_text()',
     ),
 ]
+Certificate = Annotated[str, AfterValidator(_certificate)]
 Uri = Annotated[
     str,
     _matching(

@@ -98,6 +98,8 @@ def _text(path: Path, text: str) -> Iterator[Problem]:
     match path:
         case ["software", "repositories", int(), "key"]:
             longest, lines = LONGEST_KEY, True
+        case ["software", "module_signing", "certificate"]:
+            longest, lines = LONGEST_KEY, True
         case ["extensions", *_] | ["checks", "rules", int(), "expected", *_]:
             longest, lines = LONGEST_KEY, True
         case ["os", "sysctl", _]:

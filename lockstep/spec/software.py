@@ -9,7 +9,9 @@ from pydantic import Field
 
 from lockstep.catalog.job_containers import PACKAGES
 from lockstep.spec.fields import (
+    Certificate,
     CudaRelease,
+    Folder,
     Model,
     ModuleOption,
     Name,
@@ -102,6 +104,19 @@ class Containers(Model):
         return {part: getattr(self, part) for part in PACKAGES if getattr(self, part)}
 
 
+class ModuleSigning(Model):
+    """The key with which DKMS signs kernel modules; Secure Boot needs it (docs/kernel-modules.md).
+
+    Lockstep never enrols the certificate: that needs the console of each node.
+    """
+
+    key: Folder
+    """Absolute path of the private key on the deploying machine: PEM, without a passphrase, with
+    mode 0600 or stricter. It is a secret: the description has only its path."""
+    certificate: Certificate
+    """The certificate of the key: PEM text."""
+
+
 class Software(Model):
     """Package sources and versions of the cluster."""
 
@@ -113,6 +128,14 @@ class Software(Model):
     nvidia: Nvidia | None = None
     """The NVIDIA stack; None: Lockstep installs no driver, and the nodes keep the one they have."""
     containers: Containers = Containers()
+    module_signing: ModuleSigning | None = None
+    """None: DKMS signs with a key that it makes on each node, or not at all."""
+
+    @property
+    def module_key(self) -> tuple[str, str] | None:
+        """The path of the private key for kernel modules, and its certificate."""
+        one = self.module_signing
+        return None if one is None else (one.key, one.certificate)
 
     def repositories_on(
         self, release: str, architecture: str | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyinfra.api import StringCommand
 
 from lockstep.files import managed
 from lockstep.plan import NodePlan
-from lockstep.plan.declaration import Unit
+from lockstep.plan.declaration import File, Unit
 from lockstep.roles.operations.files import managed_files
 from lockstep.roles.operations.operation import Commands, operation
 from lockstep.roles.operations.service import units
@@ -24,6 +26,9 @@ def put_files(plan: NodePlan, role: str) -> bool:
     has_secrets = any(file.secret for file in files)
     secrets = secrets_of(plan) if has_secrets else None
     if has_secrets and secrets is None:
+        return False
+    if secrets is not None and (why := no_file(files, secrets, plan)):
+        refused(name="Secrets", why=why)
         return False
     if files:
         managed_files(name="Files", files=managed(plan, secrets, role))
@@ -43,13 +48,25 @@ def refused(why: str) -> Commands:
 def secrets_of(plan: NodePlan) -> Secrets | None:
     """Return the cluster's secrets; if there are none, add a failing operation and return None."""
     try:
-        found = existing(plan.spec.name, plan.spec.secrets_dir)
+        found = existing(plan.spec.name, plan.spec.secrets_dir, plan.spec.software.module_key)
     except SecretsUnsafe as error:
         refused(name="Secrets", why=str(error))
         return None
     if found is None:
         refused(name="Secrets", why=no_secrets(plan))
     return found
+
+
+def no_file(files: Iterable[File], secrets: Secrets, plan: NodePlan) -> str:
+    """Return a message if this machine lacks a file of the site with a secret, else ""."""
+    needed = [one for one in files if one.secret_content and one.secret_content(secrets) is None]
+    key = plan.spec.software.module_key
+    if not needed or key is None:
+        return ""
+    return (
+        f"{key[0]}: no such file (software.module_signing.key), which {plan.name} needs as "
+        f"{needed[0].path}. Next: copy the key to this path, with mode 0600"
+    )
 
 
 def no_secrets(plan: NodePlan) -> str:

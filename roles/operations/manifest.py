@@ -66,6 +66,6 @@ def unreadable(error: ManifestError) -> str:
 def _secrets(plan: NodePlan) -> Secrets | None:
     """Return the secrets; None if there are none or they are unsafe (other roles report that)."""
     try:
-        return existing(plan.spec.name, plan.spec.secrets_dir)
+        return existing(plan.spec.name, plan.spec.secrets_dir, plan.spec.software.module_key)
     except SecretsUnsafe:
         return None

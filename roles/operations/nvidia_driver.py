@@ -11,8 +11,10 @@ from lockstep.facts.driver import NOUVEAU, boot_kernels, has_module, loaded_driv
 from lockstep.facts.gpus import GpuStates, gpu_states
 from lockstep.facts.packages import package_state
 from lockstep.facts.services import service_state
+from lockstep.facts.signing import module_trust
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
+from lockstep.plan.signing import Signing, signing
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
 from lockstep.roles.operations.packages import SAY_UNBUILT, wrong
@@ -54,12 +56,15 @@ def built(driver: Driver) -> CommandsOrReason:
 
 
 @operation()
-def loaded(driver: Driver, modules: tuple[str, ...]) -> CommandsOrReason:
+def loaded(
+    driver: Driver, modules: tuple[str, ...], key: Signing | None = None
+) -> CommandsOrReason:
     """Load the driver's modules in order, unless a different driver is loaded.
 
     Args:
         driver: the planned driver. If a different one is loaded, it stays until the next boot.
         modules: the module names for modprobe(8), in load order.
+        key: the key that signs the modules; None if no key is declared.
     """
     present = ask(loaded_driver())
     if present.version not in ("", driver.version):
@@ -68,9 +73,17 @@ def loaded(driver: Driver, modules: tuple[str, ...]) -> CommandsOrReason:
         # Not a failure: the rollout can reboot this node only after the rest of the deploy.
         host.log("nouveau uses the GPUs until the node boots without it (deploys/reboot.py)")
         return "the driver's modules cannot be loaded until the node boots without nouveau"
-    for name in modules:
-        if name.replace("-", "_") not in present.modules:
-            yield f"modprobe {name}"
+    missing = [name for name in modules if name.replace("-", "_") not in present.modules]
+    if missing and key is not None and ask(module_trust()).refuses(key.certificate):
+        # Not a failure: the certificate must be on the node before a person can enrol it.
+        host.log(
+            f"{', '.join(missing)}: not loaded, because Secure Boot is on and the kernel does not "
+            "trust the key of software.module_signing. Next: on the node's console, run "
+            f"{key.enrol}, reboot, and confirm the enrolment; then deploy the node again"
+        )
+        return "the driver's modules cannot be loaded until the certificate is enrolled"
+    for name in missing:
+        yield f"modprobe {name}"
     return "the driver's modules are loaded"
 
 
@@ -108,6 +121,11 @@ def apply(plan: NodePlan) -> None:
     )
     if plan.software.driver is not None and plan.nvidia is not None and plan.nvidia.load_modules:
         built(name="Kernel modules", driver=plan.software.driver)
-        loaded(name="Load", driver=plan.software.driver, modules=plan.nvidia.load_modules)
+        loaded(
+            name="Load",
+            driver=plan.software.driver,
+            modules=plan.nvidia.load_modules,
+            key=signing(plan),
+        )
     idle_units(name="Units that are not needed", units=plan.system.forbidden_units)
     keep_units(plan, "nvidia_driver")

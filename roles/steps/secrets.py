@@ -10,8 +10,9 @@ from pyinfra import host
 from pyinfra.api.exceptions import PyinfraError
 
 from lockstep.plan import NodePlan
+from lockstep.plan.declaration import File
 from lockstep.roles.operations.apply import asked_for
-from lockstep.roles.operations.declared import no_secrets
+from lockstep.roles.operations.declared import no_file, no_secrets
 from lockstep.secrets import SecretsUnsafe, existing, obtain, store
 
 
@@ -29,7 +30,7 @@ def made(plan: NodePlan) -> None:
         required(plan)
         return
     try:
-        obtain(plan.spec.name, plan.spec.secrets_dir)
+        found = obtain(plan.spec.name, plan.spec.secrets_dir, plan.spec.software.module_key)
     except SecretsUnsafe as error:
         raise PyinfraError(str(error)) from error
     except OSError as error:
@@ -38,6 +39,8 @@ def made(plan: NodePlan) -> None:
             f"{error.filename or path}: {error.strerror}. Next: make {path.parent} a folder that "
             "is writable for this user and has free space, and run the command again"
         ) from error
+    if why := no_file(_needed(plan), found, plan):
+        raise PyinfraError(why)
 
 
 def required(plan: NodePlan) -> None:
@@ -50,19 +53,22 @@ def required(plan: NodePlan) -> None:
     if not _needed(plan):
         return
     try:
-        found = existing(plan.spec.name, plan.spec.secrets_dir)
+        found = existing(plan.spec.name, plan.spec.secrets_dir, plan.spec.software.module_key)
     except SecretsUnsafe as error:
         raise PyinfraError(str(error)) from error
     if found is None:
         raise PyinfraError(no_secrets(plan))
+    if why := no_file(_needed(plan), found, plan):
+        raise PyinfraError(why)
 
 
-def _needed(plan: NodePlan) -> bool:
-    """Return whether this run writes a secret file to a node."""
+def _needed(plan: NodePlan) -> list[File]:
+    """Return the secret files that this run writes to a node."""
     chosen = asked_for(host.data.get("roles"), {role.name for role in plan.cluster.roles})
-    return any(
-        file.secret
+    return [
+        file
         for name, role in plan.roles.items()
         if name in chosen
         for file in role.files_on(plan)
-    )
+        if file.secret
+    ]

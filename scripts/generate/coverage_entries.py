@@ -273,7 +273,14 @@ ENTRIES = (
     ),
     Entry("H18", "sysctls", ("sysctl.running", "sysctl.persisted", "sysctl.common")),
     Entry("H19", "limits", ("limits.memlock", "limits.open_files")),
-    Entry("H20", "kernel modules", ("kernel.modules", "kernel.nouveau", "driver.helpers")),
+    Entry(
+        "H20",
+        "kernel modules",
+        (
+            *("kernel.modules", "kernel.nouveau", "driver.helpers"),
+            *("dkms.signed", "secure_boot.enrolled", "secure_boot.state"),
+        ),
+    ),
     Entry(
         "H21",
         "packages",

@@ -37,6 +37,7 @@ NOT_IN_A_LAB = {
     "net.*": "virtual links have no hardware errors, speeds or settings",
     "platform.*": "the lab emulates only one kind of machine",
     "rdma.*": "the lab has software RoCE at most: no adapter, no InfiniBand",
+    "secure_boot.*": "the machines of the lab start without UEFI",
     "service.*": "needs ten minutes of load",
 }
 """Rule pattern -> why no lab test breaks the rule; the first matching pattern counts."""

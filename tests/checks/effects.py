@@ -158,6 +158,16 @@ def built_modules(plan: NodePlan, record: Record) -> Iterator[Effect]:
         yield Effect("nvidia_driver", "driver.module_next", ("version",), "absent")
 
 
+def signatures(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for kernel, modules in _items(record, "dkms.signatures").items():
+        for module, files in modules.items():
+            for name in files:
+                yield Effect(
+                    *("module_signing", "dkms.signatures", (kernel, module, name)),
+                    {"signer": "", "key": "", "hash": ""},
+                )
+
+
 def cdi(plan: NodePlan, record: Record) -> Iterator[Effect]:
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
         if plan.gpu and plan.gpu.mig:
@@ -197,6 +207,7 @@ WRITTEN: dict[str, Effects] = {
     "service.units": units,
     "service.manager_configuration": systemd,
     "kernel.running_kernel_files": kernel_files,
+    "module_signing.signed_modules": signatures,
     "nvidia_driver.built": built_modules,
     "workers_first.files_after_workers": files,
     "boot_loader.menu": kernel_arguments,

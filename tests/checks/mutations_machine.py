@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from lockstep.report import Status
+from lockstep.spec import x509
 from tests.checks.mutation import each, one
-from tests.checks.recorded import REMOVED
+from tests.checks.recorded import CERTIFICATE, REMOVED
+from tests.checks.recorded_machine import KERNEL
 
+SHA256 = x509.read(CERTIFICATE).sha256
+NAME = f"nvidia for {KERNEL}"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
@@ -48,6 +52,18 @@ MACHINE = (
     one("kernel.faulted", "kernel.tainted", "", 1 << 12 | 1 | 1 << 4, "machine check"),
     one("kernel.taint", "kernel.tainted", "", 1 << 12 | 1 | 1 << 15, "live patch"),
     each("kernel.log", "kernel.log", "task hung", 3, "messages: 3"),
+    each("secure_boot.state", "secure_boot", "firmware", "off", "off"),
+    one(
+        *("secure_boot.enrolled", "secure_boot.certificates", SHA256, "requested", "requested"),
+        "/etc/dkms/lockstep-modules.der",
+    ),
+    *(
+        one("dkms.signed", "dkms.signatures", (KERNEL, "nvidia/1.0", "nvidia"), value, found, NAME)
+        for value, found in (
+            ({"signer": "", "key": "", "hash": ""}, "no signature"),
+            ({"signer": "DKMS module signing key", "key": "0A", "hash": "sha256"}, "number 0A"),
+        )
+    ),
     each("sysctl.common", "sysctl.common", "vm.zone_reclaim_mode", "7", "7"),
     one(
         *("cpu.frequency_driver", "cpu.frequency", "driver", REMOVED, "not read", "driver"),

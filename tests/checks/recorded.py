@@ -35,12 +35,16 @@ from tests.checks.recorded_gpus import AT_WORK, WORKING, healthy, names
 from tests.checks.recorded_machine import machine
 
 CAPTURES = Path(__file__).parent.parent / "captures" / "h200"
-SECRETS = Secrets(munge_key=b"k" * 128, database_password="not a real one")
+SECRETS = Secrets(
+    munge_key=b"k" * 128, database_password="not a real one", module_key=b"not a real one either"
+)
 DRIVER = "590.48.01"
 KERNEL = "6.12.94+deb13-amd64"
 """The kernel of GRUB's first entry."""
 REMOVED = object()
 """As a value of ``mutate``: take the reading away."""
+
+CERTIFICATE = (Path(__file__).parents[2] / "inventories/keys/modules.pem").read_text()
 
 DESCRIPTION: dict[str, Any] = {
     "name": "recorded",
@@ -114,6 +118,7 @@ DESCRIPTION: dict[str, Any] = {
     "scheduler": {"kind": "slurm"},
     "software": {
         "versions": {"slurmd": "24.11.5-4+deb13u1"},
+        "module_signing": {"key": "/keys/modules.key", "certificate": CERTIFICATE},
         "repositories": [
             {
                 "name": "cuda",
@@ -145,6 +150,12 @@ def clustered(change: Callable[[dict[str, Any]], None] = lambda description: Non
     """Return a consistent cluster, after a change of its description."""
     description = copy.deepcopy(DESCRIPTION)
     change(description)
+    modules = "nvidia" in description["software"] and any(
+        "gpu" in one and one.get("boot_loader") != "none"
+        for one in description["hardware"].values()
+    )
+    if not modules:  # then a key for them is refused
+        description["software"].pop("module_signing", None)
     cluster, problems = load(description, declared())
     assert cluster is not None, problems
     planned = plan(cluster, inventory="inventories/recorded.py")

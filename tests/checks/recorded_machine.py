@@ -8,6 +8,7 @@ from lockstep.node.readers import kernel, rdma, reading
 from lockstep.node.readers.collectors import COLLECTORS
 from lockstep.plan import NodePlan
 from lockstep.plan.network import path_of
+from lockstep.plan.signing import signing
 from lockstep.spec import NodeRole
 
 KERNEL = "6.12.48+deb13-amd64"
@@ -22,6 +23,7 @@ def machine(node: NodePlan, number: int) -> dict[str, Any]:
     return {
         **_platform(number),
         **_kernel(node),
+        **_signing(node),
         **_system(node, number),
         **_network(node, number),
         **_fabric(node, number),
@@ -61,6 +63,24 @@ def _platform(number: int) -> dict[str, Any]:
         "memory.corrected": {"mc0": number, "mc1": 0},
         "memory.swap": [],
         "storage.nvme": {"nvme0": "SAMSUNG MZQL23T8, GDC5A02Q", "nvme1": "SOLIDIGM, 9CV10330"},
+    }
+
+
+def _signing(node: NodePlan) -> dict[str, Any]:
+    """Secure Boot is on where the description has a key for modules."""
+    key = signing(node)
+    if key is None:
+        return {
+            "secure_boot": {"firmware": "off", "unsigned_modules": "loaded"},
+            "secure_boot.certificates": {},
+            "dkms.signatures": {},
+        }
+    certificate = key.certificate
+    by = {"signer": certificate.signer, "key": certificate.serial, "hash": "sha256"}
+    return {
+        "secure_boot": {"firmware": "on", "unsigned_modules": "refused"},
+        "secure_boot.certificates": {certificate.sha256: "enrolled", "0" * 64: "enrolled"},
+        "dkms.signatures": {KERNEL: {"nvidia/1.0": {"nvidia": by, "nvidia-uvm": by}}},
     }
 
 

@@ -18,6 +18,7 @@ ROOT = GOLDEN.parent.parent
 FAKE = Secrets(
     munge_key=b"not a key: the golden files hold no secret of any cluster.\n",
     database_password="not-a-password",
+    module_key=b"not a key: the golden files hold no secret of any cluster.\n",
 )
 
 NODES = {"prod": ("head1", "head2", "worker01"), "small": ("head", "worker1")}

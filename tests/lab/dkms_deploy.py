@@ -1,4 +1,4 @@
-"""Deploys only NVIDIA's driver: packages, modules, loading."""
+"""Deploys only NVIDIA's driver: the key, packages, modules, loading."""
 
 from pyinfra import host
 
@@ -7,4 +7,4 @@ from lockstep.roles.operations.apply import apply_roles
 
 plan: NodePlan = host.data.plan
 
-apply_roles(plan, ("nvidia_driver", "packages"))
+apply_roles(plan, ("module_signing", "nvidia_driver", "packages"))

@@ -6,6 +6,7 @@ from lab.state import load_or_exit
 from lockstep.inventory import plan_or_exit
 
 _lab = load_or_exit()
+_keys = Path(_lab.ssh_key).parent / "module-keys"
 _container = {"cgroup": "none", "clock": "host"}
 
 _cluster = plan_or_exit(
@@ -38,7 +39,13 @@ _cluster = plan_or_exit(
             "known_hosts": _lab.known_hosts,
         },
         "scheduler": {"kind": "slurm"},
-        "software": {"nvidia": {"packaging": "debian", "driver": "550.163.01"}},
+        "software": {
+            "nvidia": {"packaging": "debian", "driver": "550.163.01"},
+            "module_signing": {
+                "key": str(_keys / "modules.key"),
+                "certificate": (_keys / "modules.pem").read_text(encoding="ascii"),
+            },
+        },
     },
     __file__,
 )

@@ -8,6 +8,7 @@ the headers of worker1 get the declaration with three arguments. All else is rea
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -77,6 +78,31 @@ def become_machine(lab: Lab, node: str, kernel: str) -> None:
     assert lab.on(node, "uname -r").strip() == kernel
 
 
+MODULE = f"nvidia-current-open/{DRIVER}"
+
+
+def make_key(lab: Lab, common_name: str) -> None:
+    """Make the key pair that the inventory declares, or replace it by another one."""
+    config = lab.lab("ssh-config").stdout
+    (identity,) = set(re.findall(r"^ +IdentityFile (\S+)$", config, re.MULTILINE))
+    folder = Path(identity).parent / "module-keys"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lab.command(
+        *("openssl", "req", "-new", "-x509", "-nodes", "-days", "30", "-newkey", "rsa:2048"),
+        *("-subj", f"/O=Lockstep lab/CN={common_name}"),
+        *("-keyout", str(folder / "modules.key"), "-out", str(folder / "modules.pem")),
+    )
+
+
+def signers(lab: Lab, node: str, kernel: str) -> set[str]:
+    """The signers of all files of the driver's module; an unsigned one has the signer ""."""
+    script = (
+        f"for file in /lib/modules/{kernel}/updates/dkms/*.ko.xz; "
+        'do echo "signer: $(modinfo -F signer "$file")"; done'
+    )
+    return {line.removeprefix("signer: ") for line in lab.on(node, script).splitlines()}
+
+
 @dataclass(frozen=True)
 class Machines(Lab):
     """Two workers with kernels of their own."""
@@ -90,6 +116,8 @@ class Machines(Lab):
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Machines]:
     with Lab("test-dkms").booted() as lab:
+        make_key(lab, "first key")
+        lab.command(str(ROOT / ".venv/bin/lockstep"), "secrets", INVENTORY)
         builds, fails = lab.on("worker1", NEWEST).split()
         with ThreadPoolExecutor() as both:
             list(both.map(partial(become_machine, lab), ("worker1", "worker2"), (builds, fails)))
@@ -128,6 +156,16 @@ def test_the_modules_are_built_and_loaded_by_the_first_deploy(
     assert machines.on("worker1", "cat /run/loaded").split() == ["nvidia", "nvidia-uvm"]
 
 
+def test_the_modules_are_signed_with_the_key_of_the_site(
+    machines: Machines, first: Deployed
+) -> None:
+    assert signers(machines, "worker1", machines.builds) == {"first key"}
+    assert machines.on("worker1", "stat -c %a /etc/dkms/lockstep-modules.key").strip() == "600"
+    # dkms makes a key of its own where it does not find one.
+    assert machines.on("worker1", "ls /var/lib/dkms/mok.*", check=False) == ""
+    assert "PRIVATE KEY" not in first.errors + json.dumps(first.results)
+
+
 def test_a_second_run_changes_nothing_there(machines: Machines, first: Deployed) -> None:
     again = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
     assert (again.status, again.changed) == (0, [])
@@ -155,6 +193,35 @@ def test_a_module_that_is_gone_is_put_back(machines: Machines, first: Deployed) 
     deployed = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
     assert deployed.changed == ["NVIDIA driver | Kernel modules: ['worker1']"], deployed.errors
     assert "nvidia-current-open.ko.xz" in modules(machines, "worker1")
+
+
+def test_modules_with_another_signature_are_found_and_built_again(
+    machines: Machines, first: Deployed
+) -> None:
+    """As after a build before the key was there: dkms then signed with a key of its own."""
+    machines.on(
+        "worker1",
+        f"cd /etc/dkms/framework.conf.d; mv 50-lockstep.conf /root; "
+        f"dkms remove {MODULE} -k {machines.builds} && dkms install {MODULE} -k {machines.builds}; "
+        "mv /root/50-lockstep.conf .",
+    )
+    assert signers(machines, "worker1", machines.builds) == {"DKMS module signing key"}
+    checked = machines.check("--limit", "worker1", inventory=INVENTORY)
+    found = {(r, d) for r, n, d in checked.named if r.startswith("dkms.")}
+    assert ("dkms.signed", f"nvidia-current-open for {machines.builds}") in found, checked.text
+    deployed = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
+    assert deployed.changed == ["Module signatures | Signed: ['worker1']"], deployed.errors
+    assert signers(machines, "worker1", machines.builds) == {"first key"}
+
+
+def test_a_new_key_signs_the_modules_anew(machines: Machines, first: Deployed) -> None:
+    make_key(machines, "second key")
+    deployed = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
+    assert deployed.status == 0, deployed.errors
+    assert "Module signatures | Signed: ['worker1']" in deployed.changed
+    assert signers(machines, "worker1", machines.builds) == {"second key"}
+    again = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
+    assert (again.status, again.changed) == (0, [])
 
 
 def test_headers_that_the_archive_does_not_have_are_named(

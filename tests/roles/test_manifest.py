@@ -22,7 +22,7 @@ ROLES = ("node_exporter", "packages")
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(module, "existing", lambda name, folder: recorded.SECRETS)
+    monkeypatch.setattr(module, "existing", lambda name, folder, key: recorded.SECRETS)
     found = tmp_path / "lib/lockstep/manifest.json"
     monkeypatch.setattr(module, "MANIFEST", str(found))
     on_node(monkeypatch, reader.MANIFEST, str(found))

@@ -26,6 +26,7 @@ from lockstep.facts import (
     reboot,
     services,
     settings,
+    signing,
     slurm,
 )
 from lockstep.facts.declared import declared
@@ -74,6 +75,8 @@ QUESTIONS: tuple[Question[Any], ...] = (
     reboot.boot_state(),
     reboot.hold_state("worker1"),
     services.not_applied(),
+    signing.built_modules(),
+    signing.module_trust(),
     services.service_state(services.MANAGER, ("/etc/hosts",)),
     services.service_state("munge.service", ("/etc/hosts",)),
     slurm.accounting_clusters(),
@@ -106,7 +109,7 @@ def makers() -> Iterator[str]:
 
 MODULES = (
     *(boot, clock, containers, driver, files, gpus, manifest, network),
-    *(packages, reboot, services, settings, slurm),
+    *(packages, reboot, services, settings, signing, slurm),
 )
 
 

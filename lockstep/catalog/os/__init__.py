@@ -70,6 +70,11 @@ class Release:
 
     Before systemd 255 it waits for two minutes, and then the unit has failed (seen with 252).
     """
+    dkms_reads_settings: bool = True
+    """Whether dkms(8) reads framework.conf.d, which says where the key is that signs modules.
+
+    It does from version 3.0 on (dkms 3.0.10, 3.0.11 and 3.2.2, function prepare_signing).
+    """
     supported_roles: tuple[str, ...] | None = None
     """Roles that Lockstep supports on this release; None if it supports all roles."""
     names: Mapping[str, str] = field(default_factory=dict)

@@ -19,6 +19,13 @@ RELEASE = Release(
     locale_file="/etc/default/locale",
     # chrony 4.2 has no leapseclist (added in 4.6); its dependency tzdata has the zone.
     chrony_leap_seconds="leapsectz right/UTC",
+    # dkms 2.8.7-2ubuntu2.2, function sign_build: the paths are fixed. kmodsign(1) signs, only if
+    # shim-signed is installed, which installers do where Secure Boot is on.
+    dkms_reads_settings=False,
+    names={
+        "/etc/dkms/lockstep-modules.key": "/var/lib/shim-signed/mok/MOK.priv",
+        "/etc/dkms/lockstep-modules.der": "/var/lib/shim-signed/mok/MOK.der",
+    },
     # No slurm_nvml: slurm-wlm-basic-plugins 21.08.5-2ubuntu1 has gpu_generic.so only.
     slurm=(21, 8),
     not_verified=(

@@ -1,21 +1,24 @@
-"""Rules about packages."""
+"""Rules about packages, and about the kernel modules that DKMS builds from them."""
 
 from __future__ import annotations
 
 from pydantic import JsonValue
 
-from lockstep.checks.context import Items, View
+from lockstep.checks.context import Items, Value, View
 from lockstep.checks.looks import made
 from lockstep.checks.rule import (
     DEPLOY,
     SAME_DEVICE,
+    WARNING,
     Cause,
     Effect,
     Kind,
     Look,
     Peers,
     Pending,
+    Repair,
     Rule,
+    by_hand,
     by_role,
     each,
     same,
@@ -24,6 +27,7 @@ from lockstep.checks.rule import (
 from lockstep.checks.rules.driver import DRIVER, other_packages, tags_of_package, upstream
 from lockstep.plan import owners
 from lockstep.plan.job_containers import PYXIS_PACKAGE
+from lockstep.plan.signing import signing
 from lockstep.probe.record import Unread
 
 
@@ -76,7 +80,119 @@ def _locked(view: View) -> dict[str, JsonValue]:
     }
 
 
+UNSIGNED = "no signature"
+
+
+def has_key(view: View) -> bool:
+    """Return whether the modules of the node are to be signed with a key of the site."""
+    return signing(view.plan) is not None
+
+
+def _signature(value: JsonValue) -> Value:
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"unread"}:
+        return Unread(unread=str(value["unread"]))
+    return _words(value["signer"], value["key"]) if value["signer"] else UNSIGNED
+
+
+def _words(signer: object, serial: object) -> str:
+    return f"{signer} (serial number {serial})"
+
+
+def _signatures(view: View) -> Items:
+    found: Items = {}
+    for kernel, modules in view.items("dkms.signatures").items():
+        if not isinstance(modules, dict):
+            return {kernel: modules}
+        for files in modules.values():
+            for name, value in files.items() if isinstance(files, dict) else ():
+                found[f"{name} for {kernel}"] = _signature(value)
+    return found
+
+
+def _planned(view: View) -> JsonValue:
+    key = signing(view.plan)
+    return None if key is None else _words(key.certificate.signer, key.certificate.serial)
+
+
+def _enrolled(view: View) -> Items:
+    key, found = signing(view.plan), view.items("secure_boot.certificates")
+    if "" in found or key is None:
+        return found
+    return {key.certificate_file: found.get(key.certificate.sha256, "not enrolled")}
+
+
+def _needs_enrolment(view: View) -> bool:
+    """Return whether Secure Boot is on, or whether the kernel refuses unsigned modules anyway."""
+    state = view.items("secure_boot")
+    off = state.get("firmware") in ("off", "absent")
+    return has_key(view) and not (off and state.get("unsigned_modules") == "loaded")
+
+
 RULES = (
+    Rule(
+        id="dkms.signed",
+        claim="Every module that DKMS has built is signed with the key of the site.",
+        why=(
+            "A kernel with Secure Boot refuses other modules: the driver is missing after the next "
+            "boot. dkms only warns if it cannot sign."
+        ),
+        blind=(
+            "Kernels that neither run nor boot next. A module in the initramfs. A certificate with "
+            "the same issuer and serial number but another key."
+        ),
+        source="modinfo(8): signer, sig_key; dkms(8): mok_signing_key; kernel docs: module-signing",
+        reading="dkms.signatures",
+        look=Look(_signatures),
+        expected=same(_planned),
+        repair=by_role("module_signing"),
+        applies=has_key,
+        explained_by=(
+            Cause("driver.module_on_disk"),
+            Cause("package.present"),
+        ),
+    ),
+    Rule(
+        id="secure_boot.enrolled",
+        claim=(
+            "Where Secure Boot is on, the certificate of the site's key for modules is enrolled."
+        ),
+        why="The kernel loads no module that DKMS has signed: the node has no GPUs.",
+        blind=(
+            "A certificate that the firmware or shim also forbids (dbx, MokListX). Kernels that do "
+            "not trust shim's list or the firmware's for modules."
+        ),
+        source="mokutil(1), UEFI specification 32.4.1, kernel docs: module-signing",
+        reading="secure_boot.certificates",
+        look=Look(_enrolled),
+        expected=same("enrolled"),
+        repair=Repair(
+            "person",
+            (
+                "on the console of {node}: run mokutil --import {device}, reboot, and confirm the "
+                "enrolment in shim's menu"
+            ),
+        ),
+        applies=_needs_enrolment,
+    ),
+    Rule(
+        id="secure_boot.state",
+        kind=Kind.SLOTS,
+        claim=(
+            "Secure Boot is on, or off, on all nodes of a hardware class, and their kernels refuse "
+            "unsigned modules, or load them, alike."
+        ),
+        why="A driver that one node loads is refused by the other.",
+        blind="A setting of the firmware that takes effect at the next boot.",
+        source="UEFI specification 3.3 (SecureBoot), kernel_lockdown(7), kernel docs: sig_enforce",
+        reading="secure_boot",
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "compare the firmware settings and the kernel command line of {node} with its peers"
+        ),
+    ),
     Rule(
         id="package.broken",
         claim="No package is half installed.",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from lockstep.facts.driver import boot_kernels
 from lockstep.facts.packages import package_state
 from lockstep.facts.reboot import Conversation, Unanswered
+from lockstep.facts.signing import module_trust
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
+from lockstep.plan.signing import signing
 from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
+from lockstep.roles.steps.reboot.failures import Alone, Failed
 
 CHANGE_S = 3600.0
 """Time limit of one call of the package manager, in seconds; DKMS builds the modules in it."""
@@ -42,6 +45,35 @@ def _why(said: list[str]) -> str:
     """Return the line that says why a change failed: Lockstep's refusal, or else the last line."""
     refused = [line for line in said if line.startswith(REFUSED)]
     return (refused or said or ["no message"])[-1].strip()
+
+
+def trusted(talk: Conversation, plan: NodePlan, again: str, change: tuple[str, ...]) -> None:
+    """Fail if the kernel would refuse the modules of a driver that is about to be installed.
+
+    Args:
+        talk: the conversation with the node.
+        plan: the plan of the node.
+        again: the command that repeats the rollout.
+        change: the packages that are about to be changed; if there are none, nothing is asked.
+
+    Raises:
+        Alone: the kernel refuses them; others may have enrolled the certificate already.
+        Failed: the node did not answer.
+    """
+    key = signing(plan) if change else None
+    try:
+        refused = key is not None and talk.read(module_trust).refuses(key.certificate)
+    except Unanswered as unanswered:
+        raise Failed(
+            f"{plan.name} did not get the new driver: {unanswered}", f"run: {again}"
+        ) from unanswered
+    if key is not None and refused:
+        raise Alone(
+            f"{plan.name} keeps its driver: Secure Boot is on, and the kernel does not trust the "
+            "key of software.module_signing, so it would load no module of the new driver",
+            f"on the console of {plan.name}, run {key.enrol}, reboot, and confirm the enrolment; "
+            f"then run: {again}",
+        )
 
 
 def unbuilt(talk: Conversation, driver: Driver) -> str:
