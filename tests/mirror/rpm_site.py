@@ -13,6 +13,8 @@ from tests.mirror.site import DRIVER, description, plan_of
 TOOLS = ("dnf", "createrepo_c", "modifyrepo_c", "rpmbuild", "rpmsign", "rpmkeys", "gpg")
 MISSING = [name for name in TOOLS if shutil.which(name) is None]
 """Programs that the tests need and this machine lacks."""
+FREE = "1"
+"""The version of a package that the description does not lock."""
 LIBRARY = Rpm("liblock1", "2.0", lines=("Epoch: 1",))
 MUNGE = Rpm("munge", "0.5.16", lines=("Requires: liblock1",))
 
@@ -34,7 +36,7 @@ def rpms(wanted: dict[str, Any], *more: Rpm) -> list[Rpm]:
             version, _, release = one.version.partition("-")
             found[one.package] = Rpm(
                 one.package,
-                version.replace("*", "0") if version != "*" else "1",
+                version.replace("*", "0") if version != "*" else FREE,
                 release if release not in ("", "*") else "1.el9",
             )
     return [*{**found, **{one.name: one for one in more}}.values()]
