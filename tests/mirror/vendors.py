@@ -148,7 +148,7 @@ def listed(wanted: dict[str, Any]) -> list[Stanza]:
         for one in kind.packages:
             if one.package not in found:
                 version = one.version.replace("*", "1")
-                lines = _LINES[one.package].items()
+                lines = _LINES.get(one.package, {}).items()
                 fields = {name: value.format(v=version) for name, value in lines}
                 found[one.package] = Stanza(one.package, version, fields)
     return [*found.values(), *_others(found)]
