@@ -180,10 +180,11 @@ def _write(path: Path, content: str | bytes, mode: int) -> None:
 
 def _on_state(state: LabState, node: Node, provider: Provider, verb: str, *words: str) -> str:
     """Run one of the state's commands on a worker's state, on the host or in the machine."""
-    if node.role != "worker":
+    if node.role != "worker" or node.gpus is None:
+        with_gpus = [one.name for one in state.nodes if one.role == "worker" and one.gpus]
         raise WrongUseError(
-            f"node {node.name!r} is a {node.role} and has no GPUs; expected a worker: "
-            + ", ".join(other.name for other in state.nodes if other.role == "worker")
+            f"node {node.name!r} is a {node.role} and has no GPUs; expected a worker with GPUs: "
+            + (", ".join(with_gpus) or "this lab has none")
         )
     if not provider.sees_disk(node):
         command = ["/usr/bin/python3", "-IS", f"/{MODULE}", verb, f"/{STATE}", *words]
@@ -246,6 +247,11 @@ def choose_branch(state: LabState, node: Node, branch: str, provider: Provider) 
             f"node {node.name!r} has a kernel of its own, and its disk cannot be changed from "
             "here; --branch works on --kernel shared",
             f"python -m lab --name {state.name} up --kernel shared",
+        )
+    if state.description is not None:
+        raise WrongUseError(
+            f"node {node.name!r} has the driver of {state.description}; --branch needs a lab that "
+            "was made without --description"
         )
     with provider.disk(state.name, node) as root:
         chosen = smi.BRANCHES.get(branch)

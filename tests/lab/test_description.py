@@ -162,3 +162,6 @@ def test_a_description_that_the_lab_does_not_have_is_refused(prod: Described) ->
     other = prod.lab("up", "--description", "inventories/small.py", check=False)
     assert other.returncode == 3
     assert "requires all nodes to be recreated" in other.stderr
+    branch = prod.lab("gpu", "worker01", "--branch", "535", check=False)
+    assert branch.returncode == 3
+    assert f"has the driver of {prod.inventory}" in branch.stderr
