@@ -131,7 +131,10 @@ SOURCES = {("scheduler", "partitions"), ("software", "repositories"), ("software
 LOST_ROLES: dict[str, dict[str, Keys]] = {
     "head1": {"network": ("networks", "management", "manager")},
     "head2": {"network": ("networks", "management", "manager")},
-    "worker01": {"rdma": ("hardware", "*", "nics", "rdma")},
+    "worker01": {
+        "rdma": ("hardware", "*", "nics", "rdma"),
+        "module_signing": ("software", "module_signing"),
+    },
 }
 """Node of prod.py -> role that it does not have in a lab -> the row that takes it away."""
 
@@ -149,6 +152,14 @@ DIFFERING: dict[str, Keys] = {
     "/etc/chrony/chrony.conf": ("time", "servers"),
     "/etc/default/chrony": _CLOCK,
     "/etc/default/grub.d/50-lockstep.cfg": _BOOT,
+    **dict.fromkeys(
+        (
+            "/etc/dkms/framework.conf.d/50-lockstep.conf",
+            "/etc/dkms/lockstep-modules.der",
+            "/etc/dkms/lockstep-modules.key",
+        ),
+        ("software", "module_signing"),
+    ),
     "/etc/enroot/enroot.conf.d/50-lockstep.conf": _RDMA,
     "/etc/lockstep/node-check.json": _HOUSEKEEPING,
     "/etc/modprobe.d/50-lockstep-nvidia.conf": _MODULES,
