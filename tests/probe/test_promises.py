@@ -37,6 +37,7 @@ READ_ONLY = (
     "nvidia-smi topo -m",
     "modinfo *-F version *",
     "modinfo *-F license *",
+    "modinfo *",  # the signer of a module
     "ldconfig -p",
     "journalctl -k -b -o short-unix --no-pager -n 2000 -g NVRM: Xid|SXid",
     "systemctl list-units --state=failed --plain --no-legend --no-pager",
@@ -66,7 +67,10 @@ READ_ONLY = (
     "* image inspect *",
     "ctr -n * images ls -q *",
     "systemctl is-active --quiet docker.service",
-    "netplan get --root-dir * *",
+    "netplan get --root-dir *",
+    "ip -d -j link",
+    "networkctl --version",
+    "systemd-analyze condition *",  # judges a condition, as a unit would
     # The fingerprint's.
     "bridge -json * show",
     "ionice -p *",
@@ -109,7 +113,7 @@ def written() -> list[str]:
     for call in shipped():
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
-        if ast.unparse(call.func) in ("commands.run", "commands.outcome"):
+        if ast.unparse(call.func).removeprefix("self.") in ("commands.run", "commands.outcome"):
             words: list[str] = []
             for given in call.args:
                 inner = given.value if isinstance(given, ast.Starred) else given

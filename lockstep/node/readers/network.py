@@ -98,6 +98,7 @@ def net_errors(interface: str) -> int:
 
 SIOCETHTOOL = 0x8946
 GET_DRIVER, GET_RINGS, GET_PAUSE, GET_CHANNELS = 0x03, 0x10, 0x12, 0x3C
+GET_PERMANENT_ADDRESS = 0x20
 OFFLOADS = {"rx": 0x14, "tx": 0x16, "sg": 0x18, "tso": 0x1E, "gso": 0x23, "gro": 0x2B}
 """Commands of the ethtool ioctl (linux/ethtool.h); none of them changes a setting."""
 
