@@ -1,7 +1,7 @@
 """slurmctld on one head; the workers fetch their configuration from it (configless).
 
-Owns     slurm.conf, gres.conf, cgroup.conf, plugstack.conf, with NVLink domains topology.conf, and
-         slurmctld.service.
+Owns     slurm.conf, gres.conf, cgroup.conf, plugstack.conf, with NVLink domains or leaf switches
+         topology.yaml or topology.conf, and slurmctld.service.
 Restart  slurmctld restarts when its files change (its state is on disk, jobs keep running), and
          then tells every slurmd to fetch the new files.
 """

@@ -56,6 +56,7 @@ NOT_DECLARED = {
     "Monitoring.node_exporter_port": "the exporter's usual port",
     "Monitoring.prometheus_port": "its usual port",
     "Monitoring.xid": "Lockstep's severities apply",
+    "NodeGroup.leaf_switch": "sixteen workers are behind the same leaf switches",
     "NodeGroup.nvlink_domain": "only for multi-node NVLink",
     "NodeGroup.release": "all nodes have the same release",
     "Nvidia.imex": "see ROLES_OF_OTHER_MACHINES",

@@ -11,7 +11,7 @@ from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.os import Release
 from lockstep.fast_path import inventory_name
-from lockstep.plan import boot, cpu, notes, nvidia, running, slurm
+from lockstep.plan import boot, cpu, notes, nvidia, running, slurm, topology
 from lockstep.plan.declaration import Declaration, Step, in_order, ordered
 from lockstep.plan.node import NodePlan
 from lockstep.spec import Cluster, HardwareClass, Node, NodeRole, Service
@@ -122,7 +122,7 @@ class ClusterPlan:
         """What the plan leaves out, and what of it is not verified, one line each."""
         return (
             *notes.left_out(self.spec),
-            *notes.without_blocks(self.spec),
+            *topology.objections(self.spec),
             *notes.gpudirect(self.spec),
             *notes.not_verified(self.spec),
         )

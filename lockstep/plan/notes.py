@@ -8,7 +8,6 @@ from lockstep.catalog import nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia import compatibility as table
 from lockstep.catalog.nvidia.repositories import cuda_folder, of_vendor
-from lockstep.plan import slurm
 from lockstep.report import count
 from lockstep.spec import Cluster
 from lockstep.spec.software import Nvidia
@@ -26,12 +25,6 @@ def left_out(cluster: Cluster) -> Iterator[str]:
                 f"hardware class {name}: Lockstep does not set up or check its {gpus}, and does "
                 "not declare them to Slurm"
             )
-
-
-def without_blocks(cluster: Cluster) -> Iterator[str]:
-    """Yield a line if Slurm does not know the NVLink domains."""
-    if why := slurm.block_objection(cluster):
-        yield f"slurm.conf has no topology of NVLink domains: {why}"
 
 
 def gpudirect(cluster: Cluster) -> Iterator[str]:

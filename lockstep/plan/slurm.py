@@ -9,22 +9,19 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
-from lockstep.catalog import slurm as slurm_catalog
 from lockstep.catalog.os import Release
+from lockstep.plan import topology
 from lockstep.plan.cpu import CpuPlan
+from lockstep.plan.topology import Topologies
 from lockstep.report import alike, fold
 from lockstep.spec import Cluster, HardwareClass, Node, NodeRole
 from lockstep.spec.hardware import CgroupUse, Gpu
 from lockstep.spec.model import Partition
 from lockstep.spec.names import cpus, expand
-from lockstep.spec.validate_slurm import series_of
 
 MUNGE_KEY = "/etc/munge/munge.key"
-BLOCKS_FROM = (24, 5)
-"""First series whose topology.conf(5) has BlockSizes, by its manual page; looked up 2026-11-24."""
 SLURMCTLD_PORT = 6817
 """slurm.conf(5), SlurmctldPort."""
 NVML_PLUGIN = "/usr/lib/x86_64-linux-gnu/slurm-wlm/gpu_nvml.so"
@@ -73,10 +70,8 @@ class SlurmPlan:
     """Name range of the workers of a hardware class with one release -> Slurm's view of them."""
     features: Mapping[str, tuple[str, ...]]
     """Name range, as in ``nodes`` -> hardware class and release; empty if all are the same."""
-    blocks: Mapping[str, str]
-    """NVLink domain -> its workers, for Slurm's topology/block; empty without this topology."""
-    block_size: int
-    """Nodes of the smallest block: no block may be smaller than BlockSizes (topology.conf(5))."""
+    topologies: Topologies
+    """Which nodes are near each other."""
     partitions: tuple[Partition, ...]
     def_mem_per_cpu_mib: int
     cgroup: CgroupUse
@@ -160,37 +155,6 @@ def _gres_lines(gpu: Gpu, cpu: CpuPlan) -> dict[str, str]:
     }
 
 
-def _blocks(cluster: Cluster, workers: list[Node]) -> dict[str, list[str]]:
-    """Return the nodes of each NVLink domain, if Slurm's topology/block can describe them."""
-    if block_objection(cluster) or not all(node.nvlink_domain for node in workers):
-        return {}
-    blocks: dict[str, list[str]] = {}
-    for node in workers:
-        blocks.setdefault(node.nvlink_domain, []).append(node.name)
-    return blocks
-
-
-def block_objection(cluster: Cluster) -> str:
-    """Return why Slurm is not told the NVLink domains; "" if it is, or if there are none."""
-    workers = [group for group in cluster.nodes if group.role is NodeRole.WORKER]
-    domains = {group.name: cluster.domain_of(group) for group in workers}
-    if cluster.scheduler is None or not any(domains.values()):
-        return ""
-    older = {
-        release: series
-        for release in cluster.releases
-        if (series := series_of(cluster, release, "slurmctld")) and series < BLOCKS_FROM
-    }
-    if older:
-        name, series = min(older.items(), key=itemgetter(1))
-        return (
-            f"Slurm {slurm_catalog.text(series)} on {name} is older than "
-            f"{slurm_catalog.text(BLOCKS_FROM)}"
-        )
-    outside = fold(node for name, domain in domains.items() if not domain for node in expand(name))
-    return f"topology/block cannot hold the workers without a domain: {outside}" if outside else ""
-
-
 def plan(
     cluster: Cluster,
     all_nodes: tuple[Node, ...],
@@ -215,12 +179,10 @@ def plan(
     if workers and not partitions:
         every_worker = fold(node.name for node in workers)
         partitions = (Partition(name="batch", nodes=every_worker, default=True),)
-    blocks = _blocks(cluster, workers)
     return SlurmPlan(
         nodes={names: classes[key] for key, names in kinds.items()},
         features={names: key for key, names in kinds.items()} if len(kinds) > 1 else {},
-        blocks={name: fold(nodes) for name, nodes in blocks.items()},
-        block_size=min(map(len, blocks.values()), default=0),
+        topologies=topology.plan(cluster, workers, partitions),
         partitions=partitions,
         def_mem_per_cpu_mib=min(
             (

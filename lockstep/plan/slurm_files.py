@@ -40,15 +40,15 @@ def configuration_files(wanted: Condition = always) -> tuple[File, ...]:
         )
         for name, wanted_with in (
             *dict.fromkeys(("cgroup.conf", "gres.conf", "plugstack.conf")).items(),
-            ("topology.conf", _has_blocks),
+            *((name, partial(_has_topology, name)) for name in ("topology.conf", "topology.yaml")),
             # The last one: slurm.conf names what the others hold.
             ("slurm.conf", None),
         )
     )
 
 
-def _has_blocks(plan: NodePlan) -> bool:
-    return plan.cluster.slurm is not None and bool(plan.cluster.slurm.blocks)
+def _has_topology(name: str, plan: NodePlan) -> bool:
+    return plan.cluster.slurm is not None and plan.cluster.slurm.topologies.file == name
 
 
 def _both(one: Condition, other: Condition, plan: NodePlan) -> bool:

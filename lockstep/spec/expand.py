@@ -26,6 +26,8 @@ class Node:
     """Name of the operating system release."""
     nvlink_domain: str
     """Name of the NVLink domain, whose nodes share GPU memory; "" without one."""
+    leaf_switch: str
+    """Name of the leaf switch of the fabric; "" without one."""
     group: int
     """Index of the node group in ``Cluster.nodes``, for messages."""
 
@@ -52,6 +54,7 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
                 runs=group.runs,
                 release=cluster.release_of(group),
                 nvlink_domain=domain,
+                leaf_switch=group.leaf_switch or "",
                 group=index,
             )
 

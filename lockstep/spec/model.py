@@ -98,6 +98,9 @@ class NodeGroup(Model):
 
     Only for classes with ``gpu.multi_node_nvlink``. Groups with the same name are one domain.
     """
+    leaf_switch: Name | None = None
+    """Switch of the fabric, or all switches of one unit of it, next to these workers. Slurm gives a
+    job nodes behind as few of them as possible. Groups with the same name share the switch."""
 
 
 class Access(Model):

@@ -29,6 +29,7 @@ from lockstep.spec.validate_repositories import repository_problems
 from lockstep.spec.validate_slurm import slurm_problems
 from lockstep.spec.validate_software import software_problems
 from lockstep.spec.validate_sysctl import sysctl_problems
+from lockstep.spec.validate_topology import topology_problems
 
 
 class DeclaredRole(Protocol):
@@ -78,6 +79,7 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
         *_partitions(cluster),
         *slurm_problems(cluster),
         *nvlink_problems(cluster),
+        *topology_problems(cluster),
     ]
 
 

@@ -50,7 +50,8 @@ def test_groups_with_one_name_are_one_domain_and_a_group_without_a_name_is_its_o
     cluster = planned(change)
     assert cluster.nodes["b01"].node.nvlink_domain == "b01"
     assert cluster.slurm is not None
-    assert cluster.slurm.blocks == {"rack1": "a[01-17],spare1", "b01": "b[01-18]"}
+    (blocks,) = cluster.slurm.topologies.every
+    assert blocks.units == {"rack1": "a[01-17],spare1", "b01": "b[01-18]"}
 
 
 def test_a_rack_is_a_block_of_slurm() -> None:

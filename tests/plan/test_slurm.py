@@ -9,6 +9,7 @@ from lockstep.catalog import gpus
 from lockstep.files import managed
 from lockstep.plan import ClusterPlan, cpu, slurm
 from lockstep.plan.slurm import SlurmPlan
+from lockstep.plan.topology import Topologies
 from lockstep.spec.model import Partition
 from tests.plan.example import machine, planned
 from tests.spec.nvidia_example import description
@@ -92,8 +93,7 @@ def test_the_example_cluster() -> None:
         cgroup="v2",
         gpu_types=("h200",),
         features={},
-        blocks={},
-        block_size=0,
+        topologies=Topologies(),
     )
 
 

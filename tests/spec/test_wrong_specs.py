@@ -411,7 +411,7 @@ CASES = [
         '"size": "4M"',
         "hardware.hgx.hugepages[0].size",
         "'4M'",
-        "'2M' or '1G'",
+        "'2M', '512M' or '1G'",
     ),
     Wrong(
         "no memory left for jobs",
@@ -578,7 +578,8 @@ CASES = [
         '"role": "worker", "adress": "fd00:1::7"',
         "nodes[2].adress (node worker[1-4])",
         "'adress'",
-        "one of name, role, hardware, management, fabric, runs, release, nvlink_domain",
+        "one of name, role, hardware, management, fabric, runs, release, nvlink_domain, "
+        "leaf_switch",
     ),
     Wrong(
         "unknown OS release",
