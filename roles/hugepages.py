@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from lockstep.facts.boot import MOUNTS, group_of, hugepages_state, hugetlb_mounts
+from lockstep.facts.boot import group_of, hugepages_state, hugetlb_mounts
 from lockstep.facts.services import service_state
 from lockstep.plan import NodePlan
-from lockstep.plan.boot import hugepage_args
+from lockstep.plan.boot import (
+    HUGEPAGE_FOLDERS,
+    HUGEPAGE_MOUNTS,
+    SYSTEMDS,
+    hugepage_args,
+)
 from lockstep.plan.declaration import Contribution, Declaration, File, drop_in
 from lockstep.question import Questions
+from lockstep.spec.hardware import HUGEPAGE_MIB
 
 
 def _has_pages(plan: NodePlan, size: str) -> bool:
@@ -28,7 +34,7 @@ def _asks(plan: NodePlan) -> Questions:
     if plan.spec.os.hugetlb_gid is not None:
         yield group_of(plan.spec.os.hugetlb_gid)
     yield hugetlb_mounts(())
-    yield from (service_state(MOUNTS[size][1]) for size in plan.hardware.hugepages)
+    yield from (service_state(HUGEPAGE_MOUNTS[size][1]) for size in plan.hardware.hugepages)
     yield hugepages_state()
 
 
@@ -48,10 +54,20 @@ ROLE = Declaration(
             validate=drop_in("dev-hugepages.mount"),
             wanted=partial(_has_pages, size="2M"),
         ),
-        File(
-            path="/etc/systemd/system/dev-hugepages1G.mount",
-            template="hugepages/dev-hugepages1G.mount.j2",
-            wanted=partial(_has_pages, size="1G"),
+        *(
+            File(
+                path=f"/etc/systemd/system/{unit}",
+                template="hugepages/size.mount.j2",
+                values={
+                    "size": size,
+                    "words": f"{mib} MiB" if mib < 1024 else f"{mib // 1024} GiB",
+                    "folder": HUGEPAGE_FOLDERS[size],
+                    "point": point,
+                },
+                wanted=partial(_has_pages, size=size),
+            )
+            for size, (point, unit) in HUGEPAGE_MOUNTS.items()
+            if size != SYSTEMDS and (mib := HUGEPAGE_MIB[size])
         ),
     ),
     groups=lambda plan: ("hugetlb",) if _has_group(plan) else (),

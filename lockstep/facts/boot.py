@@ -9,6 +9,7 @@ from lockstep.facts.files import is_younger
 from lockstep.node.readers.grub import ENTRIES as FOLDER
 from lockstep.node.readers.memory import HUGEPAGES_TRIED as HUGEPAGES_TRIED
 from lockstep.node.readers.reading import ABSENT
+from lockstep.plan.boot import HUGEPAGE_FOLDERS
 from lockstep.plan.reboot import absent
 from lockstep.question import Question, Taken, Unreadable, question
 
@@ -84,10 +85,6 @@ class HugepagesState:
     """The current page counts, in the format that ``REACHED`` prints."""
 
 
-SIZES = {"2M": "hugepages-2048kB", "1G": "hugepages-1048576kB"}
-"""Folder names in /sys/devices/system/node/node*/hugepages (kernel documentation, hugetlbpage)."""
-
-
 REACHED = (
     # Sorted as in the reading. Without huge page support there are no such files and no output.
     "export LC_ALL=C; "
@@ -107,7 +104,7 @@ def hugepages_state(taken: Taken) -> HugepagesState:
         {
             (size, int(node)): pages
             for size, split in counts.items()
-            if size in SIZES
+            if size in HUGEPAGE_FOLDERS
             for node, pages in split.items()
         },
         **tried,
@@ -120,13 +117,6 @@ class HugetlbMount:
 
     mode: str
     gid: int
-
-
-MOUNTS = {
-    "2M": ("/dev/hugepages", "dev-hugepages.mount"),
-    "1G": ("/dev/hugepages1G", "dev-hugepages1G.mount"),
-}
-"""Page size -> mount point and unit. The 2M unit is systemd's own; the role adds a drop-in."""
 
 
 def hugetlb_mounts(points: Iterable[str]) -> Question[dict[str, HugetlbMount]]:

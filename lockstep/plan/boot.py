@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lockstep.plan.cpu import CpuPlan
 from lockstep.spec import HardwareClass
+from lockstep.spec.hardware import HUGEPAGE_MIB
 
 
 def hugepages(hardware: HardwareClass) -> dict[str, dict[int, int]]:
@@ -18,6 +19,21 @@ def hugepages(hardware: HardwareClass) -> dict[str, dict[int, int]]:
         per_node = sizes.setdefault(pages.size, dict.fromkeys(range(hardware.numa_nodes), 0))
         per_node[pages.numa_node] += pages.count
     return sizes
+
+
+SYSTEMDS = "2M"
+"""Size of the pages of the hugetlbfs that systemd mounts; the plan makes it 2M on all kernels."""
+
+
+HUGEPAGE_FOLDERS = {size: f"hugepages-{mib * 1024}kB" for size, mib in HUGEPAGE_MIB.items()}
+"""Page size -> folder in /sys/devices/system/node/node*/hugepages (kernel documentation,
+admin-guide/mm/hugetlbpage)."""
+HUGEPAGE_MOUNTS = {
+    size: (f"/dev/hugepages{own}", f"dev-hugepages{own}.mount")
+    for size in HUGEPAGE_MIB
+    for own in ("" if size == SYSTEMDS else size,)
+}
+"""Page size -> mount point and unit. The 2M unit is systemd's own; the role adds a drop-in."""
 
 
 def hugepage_args(hardware: HardwareClass) -> tuple[str, ...]:

@@ -127,17 +127,22 @@ class Nics(Model):
     datagram mode only, as their driver is delivered (RHEL 9, Configuring IPoIB)."""
 
 
+HUGEPAGE_MIB = {"2M": 2, "512M": 512, "1G": 1024}
+"""Sizes of huge pages -> MiB. x86 has 2M and 1G; docs/racks.md has those of arm64."""
+
+
 class Hugepages(Model):
     """Persistent huge pages of one size on one NUMA node."""
 
-    size: Literal["2M", "1G"]
+    size: Literal["2M", "512M", "1G"]
+    """512M is the default huge page of an arm64 kernel with pages of 64 KiB."""
     numa_node: NumaNode
     count: Count
 
     @property
     def mib(self) -> int:
         """Memory reserved, in MiB."""
-        return self.count * {"2M": 2, "1G": 1024}[self.size]
+        return self.count * HUGEPAGE_MIB[self.size]
 
 
 class Kernel(Model):

@@ -13,6 +13,7 @@ from lockstep.catalog.nvidia.compatibility import ARCHITECTURES
 from lockstep.spec import names
 from lockstep.spec.hardware import Gpu, HardwareClass, Nics, OwnGpu
 from lockstep.spec.problem import Path, Problem, Relation, violated
+from lockstep.spec.validate_architecture import architecture_relations
 from lockstep.spec.validate_firmware import firmware_relations
 from lockstep.spec.validate_processors import processor_relations, too_many_cpus
 
@@ -44,7 +45,7 @@ def hardware_problems(name: str, hardware: HardwareClass) -> Iterator[Problem]:
         *_hugepages(hardware),
         *_kernel(hardware),
         *_kernel_arguments(hardware),
-        *_of_arm64(hardware),
+        *architecture_relations(hardware),
         *_nics(hardware.nics),
         *firmware_relations(hardware),
     )
@@ -120,71 +121,6 @@ def _kernel_arguments(hardware: HardwareClass) -> Iterator[Relation]:
                 "one kernel argument, without spaces",
             ),
         )
-
-
-OF_X86 = frozenset({"amd_iommu", "amd_pstate", "intel_iommu", "intel_pstate", "iommu"})
-"""Kernel arguments that only x86 has (kernel documentation, admin-guide/kernel-parameters)."""
-HUGEPAGES_OF_64K = ("2M",)
-"""Of the sizes that a description can have, those of an arm64 kernel with pages of 64 KiB.
-
-Source: kernel documentation, arch/arm64/hugetlbpage: 4K: 64K, 2M, 32M, 1G; 64K: 2M, 512M, 16G.
-"""
-
-
-def _of_arm64(hardware: HardwareClass) -> Iterator[Relation]:
-    """Find settings that the architecture of the processors, or its kernel, does not have."""
-    kernel, gpu, arm64 = hardware.kernel, hardware.nvidia_gpu, hardware.architecture == "arm64"
-    product = gpu.values.product_name if gpu and gpu.model else ""
-    yield from (
-        (
-            product.startswith(("NVIDIA GB200", "NVIDIA GB300", "NVIDIA GH200")) and not arm64,
-            ("architecture",),
-            hardware.architecture,
-            f'"arm64": the processors of {product} are Grace',
-        ),
-        (
-            kernel.page_size == "64k" and not arm64,
-            ("kernel", "page_size"),
-            "64k",
-            "4k, or leave it out: x86 has no other page size",
-        ),
-    )
-    if not arm64:
-        return
-    of_arm64: tuple[Relation, ...] = (
-        (
-            kernel.iommu == "off",
-            ("kernel", "iommu"),
-            "off",
-            '"pt" or "nopt": iommu=off is for x86',
-        ),
-        (
-            kernel.max_cstate is not None,
-            ("kernel", "max_cstate"),
-            str(kernel.max_cstate),
-            "leave it out: its arguments, processor.max_cstate and intel_idle.max_cstate, are for "
-            "x86",
-        ),
-        *(
-            (
-                argument.partition("=")[0] in OF_X86,
-                ("kernel_args", number),
-                argument,
-                "leave it out: the argument is for x86",
-            )
-            for number, argument in enumerate(hardware.kernel_args)
-        ),
-        *(
-            (
-                kernel.page_size == "64k" and pages.size not in HUGEPAGES_OF_64K,
-                ("hugepages", number, "size"),
-                pages.size,
-                "2M: an arm64 kernel with 64k pages has no others that Lockstep sets",
-            )
-            for number, pages in enumerate(hardware.hugepages)
-        ),
-    )
-    yield from of_arm64
 
 
 def _nics(nics: Nics) -> Iterable[Relation]:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from lockstep.facts.boot import (
     HUGEPAGES_TRIED,
-    MOUNTS,
     REACHED,
-    SIZES,
     HugetlbMount,
     group_of,
     hugepages_state,
@@ -17,6 +15,7 @@ from lockstep.facts.boot import (
 )
 from lockstep.facts.services import service_state
 from lockstep.plan import NodePlan
+from lockstep.plan.boot import HUGEPAGE_FOLDERS, HUGEPAGE_MOUNTS
 from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
 
 GROUP = "hugetlb"
@@ -38,7 +37,7 @@ def running_hugepages(wanted: Mapping[str, Mapping[int, int]]) -> CommandsOrReas
     if state.tried == f"{asked} reached {state.reached}":
         return "the running kernel could not reserve the huge pages: a reboot is pending"
     for (size, node), pages in sorted(wrong.items()):
-        folder = f"/sys/devices/system/node/node{node}/hugepages/{SIZES[size]}"
+        folder = f"/sys/devices/system/node/node{node}/hugepages/{HUGEPAGE_FOLDERS[size]}"
         # If the kernel refuses (read-only, or no such size yet), a reboot helps, so do not fail.
         yield f"echo {pages} > {folder}/nr_hugepages || echo 'not reserved: a reboot is pending'"
     # Records the requested and the reached numbers, so that pages lost later are requested again.
@@ -110,7 +109,7 @@ def afterwards(plan: NodePlan) -> None:
     )
     mounted(
         name="Mounts",
-        points=dict(MOUNTS[size] for size in plan.hardware.hugepages),
+        points=dict(HUGEPAGE_MOUNTS[size] for size in plan.hardware.hugepages),
         gid=plan.spec.os.hugetlb_gid,
     )
     running_hugepages(name="Running kernel", wanted=plan.hardware.hugepages)

@@ -294,7 +294,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
                 str(numa): hardware.hugepages.get(size, {}).get(numa, 0)
                 for numa in range(hardware.hardware.numa_nodes)
             }
-            for size in ("2M", "1G")
+            for size in {**dict.fromkeys(("2M", "1G")), **hardware.hugepages}
         },
         "cpuset.manager": hardware.cpu.housekeeping,
         "cpuset.user_slice": hardware.cpu.housekeeping,
@@ -483,7 +483,7 @@ def _kernel(node: NodePlan) -> dict[str, Any]:
         size: {str(numa): count for numa, count in split.items()}
         for size, split in hardware.hugepages.items()
     }
-    points = {"2M": "/dev/hugepages", "1G": "/dev/hugepages1G"}
+    points = {"2M": "/dev/hugepages", "1G": "/dev/hugepages1G", "512M": "/dev/hugepages512M"}
     gid = node.spec.os.hugetlb_gid
     return {
         "kernel.files": files,

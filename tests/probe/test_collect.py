@@ -245,6 +245,23 @@ def test_huge_pages_are_read_per_numa_node(node: Node) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("folders", "sizes"),
+    [
+        # Kernels of arm64 with pages of 64 KiB, and of 4 KiB.
+        ((2048, 524288, 16777216), {"2M", "512M", "16G"}),
+        ((64, 2048, 32768, 1048576), {"64K", "2M", "32M", "1G"}),
+    ],
+)
+def test_every_size_of_arm64_has_its_name(
+    node: Node, folders: tuple[int, ...], sizes: set[str]
+) -> None:
+    for kib in folders:
+        path = f"/sys/devices/system/node/node0/hugepages/hugepages-{kib}kB/nr_hugepages"
+        node.file(path, "0\n")
+    assert set(node.read()["hugepages"]["value"]) == sizes
+
+
 def test_free_huge_pages_are_read_beside_all_of_them(node: Node) -> None:
     folder = "/sys/devices/system/node/node0/hugepages/hugepages-1048576kB"
     node.file(f"{folder}/nr_hugepages", "4\n")

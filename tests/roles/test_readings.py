@@ -36,6 +36,7 @@ from lockstep.node.readers.driver import read_kernels
 from lockstep.node.readers.take import NAMES, take
 from lockstep.node.record import of_roles
 from lockstep.node.record.of_roles import for_a_role
+from lockstep.plan.boot import HUGEPAGE_MOUNTS
 from lockstep.plan.nvidia import CDI_REFRESH
 from lockstep.plan.slurm_files import FETCHED
 from lockstep.probe.ship import asking
@@ -162,7 +163,7 @@ def test_the_check_asks_for_the_files_and_units_of_the_roles() -> None:
         assert files_ahead - {FETCHED, *folders} == set(asked.files)
         units_ahead = {one for reading, _, one in wanted if reading == "units"}
         # Mounts of huge pages show as hugepages.mount.
-        mounts = {unit for _, unit in boot.MOUNTS.values()}
+        mounts = {unit for _, unit in HUGEPAGE_MOUNTS.values()}
         assert units_ahead - {f"{CDI_REFRESH}.path", *mounts} <= set(asked.units)
         assert {one for reading, _, one in wanted if reading == "sysctl.running"} == set(
             asked.sysctls

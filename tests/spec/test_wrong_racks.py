@@ -98,8 +98,27 @@ def _inside(wanted: dict[str, Any]) -> None:
             tray(hugepages=[{"size": "1G", "numa_node": 0, "count": 2}]),
             ("hardware", "gb200", "hugepages", 0, "size"),
             "1G",
-            "2M: an arm64 kernel with 64k pages has no others that Lockstep sets",
+            "2M or 512M: an arm64 kernel with 64k pages has no others that Lockstep sets",
             id="a huge page that a kernel with 64k pages does not have",
+        ),
+        pytest.param(
+            tray(
+                hugepages=[{"size": "512M", "numa_node": 0, "count": 2}],
+                kernel={"page_size": "4k"},
+            ),
+            ("hardware", "gb200", "hugepages", 0, "size"),
+            "512M",
+            '2M or 1G; or set kernel.page_size to "64k": only such a kernel has pages of 512M',
+            id="a huge page that only a kernel with 64k pages has",
+        ),
+        pytest.param(
+            lambda wanted: wanted["hardware"]["head"].update(
+                hugepages=[{"size": "512M", "numa_node": 0, "count": 2}]
+            ),
+            ("hardware", "head", "hugepages", 0, "size"),
+            "512M",
+            "2M or 1G: x86 has no pages of 512M",
+            id="a huge page that x86 does not have",
         ),
         pytest.param(
             lambda wanted: wanted["software"]["repositories"][0].update(

@@ -32,6 +32,7 @@ from lockstep.checks.rules._peers import OTHER_KERNEL
 from lockstep.checks.rules.boot import STARTED_SO, key, own_kernel, started_otherwise, waits
 from lockstep.checks.rules.rdma import counted
 from lockstep.node.check.judge import Judgement
+from lockstep.plan.boot import HUGEPAGE_MOUNTS, SYSTEMDS
 
 KEYS = ("hugepages", "hugepagesz", "default_hugepagesz")
 OTHER_PAGES = Cause("kernel.page_size")
@@ -67,10 +68,9 @@ def _hugepages_on_node(view: View) -> Iterator[Judgement]:
             )
 
 
-POINTS = {"2M": "/dev/hugepages", "1G": "/dev/hugepages1G"}
 UNIT_OF = {
-    "/dev/hugepages": "/etc/systemd/system/dev-hugepages.mount.d/50-lockstep.conf",
-    "/dev/hugepages1G": "/etc/systemd/system/dev-hugepages1G.mount",
+    point: f"/etc/systemd/system/{unit}" + (".d/50-lockstep.conf" if size == SYSTEMDS else "")
+    for size, (point, unit) in HUGEPAGE_MOUNTS.items()
 }
 
 
@@ -81,7 +81,9 @@ def _text(size: object, mode: object, gid: object) -> str:
 def _mount_expected(view: View) -> dict[str, JsonValue]:
     group = view.plan.spec.os.hugetlb_gid
     mode, gid = ("1777", 0) if group is None else ("1770", group)
-    return {POINTS[size]: _text(size, mode, gid) for size in view.plan.hardware.hugepages}
+    return {
+        HUGEPAGE_MOUNTS[size][0]: _text(size, mode, gid) for size in view.plan.hardware.hugepages
+    }
 
 
 def _odd(view: View) -> str:

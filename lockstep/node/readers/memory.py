@@ -37,7 +37,8 @@ def read_hugepages(request: Request, commands: Commands) -> Readings:
     for path in found_by("/sys/devices/system/node/node[0-9]*/hugepages/hugepages-*kB"):
         node, kib = re.findall(r"\d+", path)
         mib = int(kib) >> 10
-        size = f"{mib >> 10}G" if mib >= 1024 else f"{mib}M"
+        # arm64 has also pages of 64 KiB (with a kernel of 4 KiB pages).
+        size = f"{mib >> 10}G" if mib >= 1024 else f"{mib}M" if mib else f"{kib}K"
         every.setdefault(size, {})[node] = number_of(path + "/nr_hugepages")
         free.setdefault(size, {})[node] = one(number_of, path + "/free_hugepages")
     if not every:
