@@ -128,6 +128,17 @@ def test_an_address_that_cannot_be_parsed_is_not_nvidias() -> None:
     assert of_vendor("https://[x/debian") is None
 
 
+@pytest.mark.parametrize("version", ["latest", "2.9.4", "3.2.1"])
+def test_each_repository_of_doca_takes_the_key_that_signs_all_versions(version: str) -> None:
+    uri = f"https://linux.mellanox.com/public/repo/doca/{version}/ubuntu24.04/x86_64"
+    signed = of_vendor(uri, "./")
+    assert signed is not None
+    assert signed.fingerprint == "70454E6BF5D9C2D3B78709E8DC726C5E41B9CC50"
+    assert signed.key.startswith(f"{uri}/doca_keyring.gpg")
+    assert [value for _, value, _ in refused(OTHER, uri, "./")] == [ANOTHER]
+    assert of_vendor(uri.replace("ubuntu24.04", "debian12"), "./") is None
+
+
 def test_a_repository_of_the_site_takes_any_key() -> None:
     assert refused(OTHER, "https://packages.example.net/debian") == []
 
