@@ -171,7 +171,7 @@ ENTRIES = (
     Entry("N10", "flapping links", ("net.carrier", "rdma.link_downed")),
     Entry("N11", "GUIDs", ("rdma.guid",)),
     Entry("N12", "nearest GPU", ("rdma.gpu_affinity", "rdma.numa", "gpu.topology")),
-    Entry("N13", "driver stack", ("rdma.driver", "package.version")),
+    Entry("N13", "driver stack", ("rdma.driver", "rdma.driver_on_disk", "package.version")),
     Entry(
         "N14",
         "adapter settings",

@@ -74,6 +74,14 @@ NETWORK = (
         *("rdma.acceleration", "rdma.acceleration", ("mlx5_1", "roce_tx_window_en")),
         *(0, "roce_tx_window_en 0", "mlx5_1"),
     ),
+    *(
+        one("rdma.driver_on_disk", "rdma.driver_on_disk", name, value, found)
+        for name, value, found in (
+            ("folder", "updates/dkms", "mlx5_core of updates/dkms"),
+            ("version", "25.07-0.9.7", "version 25.07-0.9.7"),
+            ("ofed", "OFED-internal-25.07-0.9.7", "OFED OFED-internal-25.07"),
+        )
+    ),
     one(
         *("rdma.settings", "rdma.settings", ("mlx5_1", "flow_steering_mode (runtime)"), "dmfs"),
         *("additional: flow_steering_mode (runtime)=dmfs; missing: flow_steering_mode", "mlx5_1"),

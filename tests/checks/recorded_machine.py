@@ -199,6 +199,7 @@ def _fabric(node: NodePlan, number: int) -> dict[str, Any]:
         **{reading: dict.fromkeys(names, value) for reading, value in each.items()},
         "rdma.numa": {name: index % 2 for index, name in enumerate(names)},
         "rdma.nearest_gpus": {name: f"gpu{index}" for index, name in enumerate(names)},
+        "rdma.driver_on_disk": {"folder": "kernel", "version": "A1B2", "ofed": "absent"},
         "rdma.settings": {name: {"flow_steering_mode (runtime)": "smfs"} for name in names},
         "rdma.acceleration": {name: dict(registers) for name in names},
     }

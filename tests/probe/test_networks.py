@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from typing import Any
 
@@ -307,3 +308,45 @@ def test_the_drivers_interface_answers_on_a_real_machine() -> None:
     assert network.driver("lo") in (reading.NOT_SUPPORTED, *network.driver("lo").split("\n"))
     with pytest.raises(reading.Unread, match="No such device"):
         network.driver("none0")
+
+
+NO_DRIVER = {"folder": "absent", "version": "absent", "ofed": "absent"}
+OF_DKMS = """filename:       /lib/modules/{kernel}/updates/dkms/mlx5_core.ko.xz
+version:        25.07-0.9.7
+srcversion:     A1B2
+"""
+OF_KERNEL = """filename:       /lib/modules/{kernel}/kernel/drivers/net/ethernet/mlx5_core.ko
+depends:        mlxfw
+"""
+
+
+@pytest.mark.parametrize(
+    ("modinfo", "folder", "version"),
+    [
+        (OF_DKMS, "updates/dkms", "25.07-0.9.7"),
+        (OF_KERNEL, "kernel", "none"),
+        ("filename:       (builtin)\n", "kernel", "none"),
+    ],
+)
+def test_the_driver_on_disk_is_read_with_its_source(
+    node: Node, modinfo: str, folder: str, version: str
+) -> None:
+    assert value(node, "rdma.driver_on_disk") == NO_DRIVER
+    kernel = os.uname().release
+    node.file(f"/lib/modules/{kernel}/modules.dep", "")
+    node.tool("modinfo", f"printf %s '{modinfo.format(kernel=kernel)}'")
+    node.tool("ofed_info", "echo OFED-internal-25.07-0.9.7:")
+    assert value(node, "rdma.driver_on_disk") == {
+        "folder": folder,
+        "version": version,
+        "ofed": "OFED-internal-25.07-0.9.7",
+    }
+
+
+def test_a_kernel_without_the_driver_is_read_and_a_failure_is_not_its_absence(node: Node) -> None:
+    node.file(f"/lib/modules/{os.uname().release}/modules.dep", "")
+    node.tool("modinfo", "echo 'modinfo: ERROR: Module mlx5_core not found.' >&2; exit 1")
+    assert value(node, "rdma.driver_on_disk") == NO_DRIVER
+    node.tool("modinfo", "echo 'modinfo: ERROR: broken' >&2; exit 1")
+    found = node.read()["rdma.driver_on_disk"]
+    assert found == {"unread": "modinfo: exit 1: modinfo: ERROR: broken"}

@@ -1,4 +1,4 @@
-"""Rules about the settings of RoCE adapters."""
+"""Rules about the settings of RoCE adapters, and about the drivers of RDMA adapters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
+from lockstep.checks.context import Items, View
 from lockstep.checks.looks import of_map
 from lockstep.checks.rule import (
     SAME_DEVICE,
@@ -34,6 +35,7 @@ from lockstep.checks.rules.rdma import (
     judged,
     on_fabric,
 )
+from lockstep.probe.record import MISSING, Unread
 from lockstep.report import Severity
 
 ACCELERATION = "rdma.acceleration"
@@ -66,7 +68,48 @@ _alike = partial(
 )
 """A rule that compares a RoCE setting across peers."""
 
+
+def _driver_on_disk(folder: object, version: object, ofed: object) -> str:
+    source = {
+        "absent": "no mlx5_core",
+        "kernel": "the kernel's own mlx5_core",
+    }.get(str(folder), f"mlx5_core of {folder}")
+    return f"{source}, version {version}, OFED {ofed}"
+
+
+def _driver_items(view: View) -> Items:
+    items = view.items("rdma.driver_on_disk")
+    if "" in items:
+        return items
+    values = [items.get(name, MISSING) for name in ("folder", "version", "ofed")]
+    unread = [value for value in values if isinstance(value, Unread)]
+    return {"": unread[0] if unread else _driver_on_disk(*values)}
+
+
 RULES = (
+    Rule(
+        id="rdma.driver_on_disk",
+        claim="The RDMA driver that the next boot loads is the same on all nodes of a class.",
+        why=(
+            "A node that got DOCA-OFED, or lost its modules with a new kernel, runs another driver "
+            "than its peers after its next boot, without another change."
+        ),
+        blind=(
+            "Adapters of other vendors. A module in the initramfs. Another kernel that boots next. "
+            "The same wrong driver on all nodes."
+        ),
+        source="modinfo(8), dkms(8); NVIDIA, DOCA documentation: ofed_info -s",
+        reading="rdma.driver_on_disk",
+        look=Look(_driver_items),
+        peers=Peers.CLASS,
+        severity=WARNING,
+        repair=by_hand(
+            "on {node}: install the same RDMA packages as on its peers (dkms status shows failed "
+            "builds), then reboot the node when it is idle"
+        ),
+        applies=has_rdma,
+        explained_by=(*OTHER_KERNEL, Cause("rdma.driver")),
+    ),
     _alike(
         id="rdma.acceleration",
         claim="All RoCE adapters of a hardware class have the same retransmission settings.",

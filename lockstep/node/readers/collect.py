@@ -146,6 +146,7 @@ READERS: tuple[Row, ...] = (
     (pci.read_rdma_pci, pci.RDMA_PCI_READINGS),
     (rdma.read_roce, rdma.ROCE_READINGS),
     (rdma.read_rdma_settings, ("rdma.settings",)),
+    (rdma.read_driver_on_disk, ("rdma.driver_on_disk",)),
     (network.read_interfaces, network.NET_READINGS),
     (network.read_default_routes, ("net.default_route",)),
     (network.read_gateways, ("net.gateway",)),

@@ -153,6 +153,33 @@ def read_rdma_settings(request: Request, commands: Commands) -> Readings:
     }
 
 
+DRIVER = "mlx5_core"
+"""The driver of NVIDIA's adapters, which DOCA-OFED and MLNX_OFED bring, too."""
+DISTRIBUTION = "kernel"
+"""The folder of the modules that belong to a kernel, below the kernel's own folder."""
+
+
+def read_driver_on_disk(request: Request, commands: Commands) -> Readings:
+    """The RDMA driver that the next boot loads: its folder and version, and the OFED packages."""
+    kernel = os.uname().release
+    found = {"folder": ABSENT, "version": ABSENT, "ofed": ABSENT}
+    if exists(f"/lib/modules/{kernel}/modules.dep"):
+        status, out, err = commands.outcome("modinfo", "-k", kernel, DRIVER)
+        if status == 0:
+            shown = dict(re.findall(r"^(filename|version|srcversion):[ \t]*(.*)$", out, re.M))
+            inside = shown.get("filename", "").partition(f"/lib/modules/{kernel}/")[2]
+            folder = os.path.dirname(inside)
+            # Without a path below it, the driver is built into the kernel.
+            own = not folder or folder.startswith(f"{DISTRIBUTION}/")
+            found["folder"] = DISTRIBUTION if own else folder
+            found["version"] = shown.get("version") or shown.get("srcversion") or "none"
+        elif f"{DRIVER} not found" not in err:
+            raise failure("modinfo", status, out, err)
+    if installed("ofed_info"):
+        found["ofed"] = commands.run("ofed_info", "-s").strip().rstrip(":")
+    return {"rdma.driver_on_disk": found}
+
+
 ROCE_READINGS = (
     "rdma.pfc",
     "rdma.priorities",
