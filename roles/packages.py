@@ -42,6 +42,41 @@ YUM_LISTS = (
 )
 
 
+def _read_by_dnf(place: str) -> str:
+    """Return a command that lets dnf read a file in a root of its own.
+
+    Removing nothing is the shortest question that makes dnf 4 read both its locks and its streams.
+    On the first deploy, the plugin of the locks is not installed yet; the locks are not read then.
+
+    Args:
+        place: where dnf looks for the file in that root.
+    """
+    return (
+        'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; p="$d/etc/dnf/plugins"; '
+        'mkdir -p "$p" "$d/etc/dnf/modules.d"; : > "$p/versionlock.list"; '
+        'printf "[main]\\nenabled = 1\\nlocklist = %s\\n" "$p/versionlock.list" '
+        f'> "$p/versionlock.conf"; cp {{new}} "$d/{place}"; '
+        'said="$(LC_ALL=C dnf -q --assumeno --installroot="$d" --releasever=9 '
+        '--setopt=reposdir="$p" --setopt=pluginconfpath="$p" --disableplugin="*" '
+        '--enableplugin=versionlock remove lockstep-none 2>&1)"; status=$?; '
+        # The plugin only reports a line that it cannot read.
+        'case "$status $said" in *"could not parse"*|[!0]*) echo "$said" >&2; exit 1;; esac'
+    )
+
+
+ACCOUNTS = (
+    # systemd-sysusers(8): --dry-run since 250; RHEL 9 has 250 and later.
+    'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; mkdir "$d/etc"; '
+    'systemd-sysusers --dry-run --root="$d" {new} >/dev/null'
+)
+FOLDERS = (
+    # The account of Slurm may not exist yet: in this root it does.
+    'd="$(mktemp -d)"; trap \'rm -r "$d"\' EXIT; mkdir "$d/etc"; '
+    'systemd-sysusers --root="$d" --inline "u slurm -" >/dev/null 2>&1; '
+    'systemd-tmpfiles --create --root="$d" {new}'
+)
+
+
 def _has_yum_repositories(plan: NodePlan) -> bool:
     return rhel(plan) and bool(plan.software.repositories)
 
@@ -107,22 +142,26 @@ ROLE = Declaration(
         File(
             path="/etc/dnf/plugins/versionlock.list",
             template="packages/versionlock.list.j2",
+            validate=_read_by_dnf("etc/dnf/plugins/versionlock.list"),
             wanted=rhel,
         ),
         File(
             path="/etc/dnf/modules.d/nvidia-driver.module",
             template="packages/nvidia-driver.module.j2",
+            validate=_read_by_dnf("etc/dnf/modules.d/nvidia-driver.module"),
             wanted=lambda plan: rhel(plan) and plan.nvidia is not None,
         ),
         File(
             path=folders.SYSUSERS,
             template="packages/sysusers.conf.j2",
+            validate=ACCOUNTS,
             wanted=_has_slurm,
         ),
         File(
             path=folders.TMPFILES,
             template="packages/tmpfiles.conf.j2",
             values={"folders": folders.missing_in_packages},
+            validate=FOLDERS,
             wanted=rhel,
         ),
     ),

@@ -48,6 +48,7 @@ def change(
         if name not in replaced
     ]
     if wanted:
+        locked = {one: versions[one] for one in names if one in versions and one not in replaced}
         # A package of the other flavour conflicts with the new one, and leaves with it.
         erasing = "--allowerasing " if gone else ""
         install = f"--exclude={KERNELS} {erasing}install {shlex.join(wanted)}"
@@ -60,6 +61,7 @@ def change(
                 f'said="$({DNF} --refresh {install} 2>&1)"; status=$?;; esac',
                 'echo "$said"',
                 '[ "$status" != 0 ] || exit 0',
+                *_say_lacking(locked, refused),
                 f'case "$said" in *"package kernel"*"filtered out by exclude filtering"*) '
                 f'echo "{refused} this would change the kernel. Next: install this kernel on its '
                 'own first, or lock other versions" >&2;; esac',
@@ -73,6 +75,32 @@ def change(
             f"left=$(rpm -q --qf '%{{NAME}} ' {there} | grep -o '^[^ ]* ' || :); "
             f'[ -z "$left" ] || {DNF} remove --noautoremove $left'
         )
+
+
+def _say_lacking(locked: Mapping[str, str], refused: str) -> Iterator[str]:
+    """Yield a command that names the locked versions that no repository has, and what they have.
+
+    dnf refuses them before its transaction begins; ``$said`` is what it has said.
+    """
+    if not locked:
+        return
+    calls = "; ".join(
+        f"lacks {shlex.quote(name)} {shlex.quote(version)}" for name, version in locked.items()
+    )
+    # Of every module stream: dnf itself says that a package is in another one.
+    query = f"{DNF} -q repoquery --available --disable-modular-filtering"
+    yield (
+        'case "$said" in *"find a match"*) '
+        f"have=\"$({query} --qf '%{{name}} %{{version}}-%{{release}}' {shlex.join(locked)} "
+        '2>/dev/null | sort -u)"; '
+        'lacks() { echo "$have" | { all=; while read -r name version; do '
+        '[ "$name" = "$1" ] || continue; case "$version" in $2) exit 0;; esac; '
+        'all="$all $version"; done; '
+        f'echo "{refused} no repository of this node has $1 $2; available:${{all:- no version}}. '
+        "Next: lock an available version, or declare a repository that has this one; before a "
+        'deploy, lockstep mirror --check asks for all of them" >&2; }; }; '
+        f"{calls};; esac"
+    )
 
 
 def _refuse_without_headers(package: str, kernel: str) -> str:

@@ -148,6 +148,45 @@ def test_what_dnf_refuses_changes_nothing(
     assert root.readings(monkeypatch)["packages"] == {}
 
 
+def test_a_locked_version_that_is_gone_is_named_with_what_there_is(
+    root: Root, built: tuple[Path, Path]
+) -> None:
+    worker = cluster().nodes["worker1"]
+    root.configure(worker, *built)
+    (root.folder / "etc/dnf/plugins/versionlock.list").write_text("")
+    versions = {"munge": "0.5.99-*", "slurm": SLURM, "nvidia-driver-cuda": "580.99.01-*"}
+    (command,) = change(NOTHING, (*versions, "chrony"), versions, (), family="rhel")
+    done = root.run(command)
+    assert done.returncode != 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("refused: ")] == [
+        f"refused: no repository of this node has {name} {version}; available: {there}. Next: lock "
+        "an available version, or declare a repository that has this one; before a deploy, "
+        "lockstep mirror --check asks for all of them"
+        for name, version, there in (
+            ("munge", "0.5.99-*", "0.5.16-1.el9"),
+            ("nvidia-driver-cuda", "580.99.01-*", "580.105.08-1.el9 580.95.05-1.el9"),
+        )
+    ]
+
+
+def test_the_locks_and_the_stream_are_checked_by_dnf(root: Root) -> None:
+    files = {file.path: file for file in managed(cluster().nodes["worker1"], None, "packages")}
+    for path, wrong in (
+        ("/etc/dnf/plugins/versionlock.list", "munge 0.5.16-1.el9"),
+        ("/etc/dnf/modules.d/nvidia-driver.module", "[nvidia-driver"),
+    ):
+        file = files[path]
+        for text, ok in ((file.content.decode(), True), (f"{wrong}\n", False)):
+            candidate = root.folder / "candidate"
+            candidate.write_text(text)
+            command = file.validate.format(new=shlex.quote(str(candidate)))
+            done = subprocess.run(
+                ["sh", "-c", command], capture_output=True, text=True, check=False
+            )
+            assert (done.returncode == 0) is ok, done.stderr
+            assert ok or done.stderr
+
+
 def test_no_package_may_bring_a_kernel(root: Root, built: tuple[Path, Path]) -> None:
     root.configure(cluster().nodes["worker1"], *built)
     (command,) = change(NOTHING, ("brings-a-kernel",), {}, (), family="rhel")

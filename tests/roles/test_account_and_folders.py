@@ -1,7 +1,9 @@
 """The account and the folders of a node of the RHEL family, by systemd's real programs."""
 
 import os
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,23 @@ def test_a_failure_of_sysusers_fails_and_nothing_to_do_writes_nothing(
     file = tmp_path / "file"
     file.touch()
     assert not run(account_and_folders, folders={str(file): None}, **files).succeeded
+
+
+@pytest.mark.parametrize("path", [SYSUSERS, TMPFILES])
+def test_systemd_checks_the_files_before_they_are_written(path: str, tmp_path: Path) -> None:
+    if os.geteuid() != 0 or not shutil.which("systemd-sysusers"):
+        pytest.skip("needs root and systemd-sysusers")
+    plan = planned_on("rocky_9").nodes["worker01"]
+    (file,) = (one for one in managed(plan, None, "packages") if one.path == path)
+    text = file.content.decode()
+    for new, ok in (
+        (text, True),
+        (text.replace("slurm slurm", "slrm slurm").replace("64030", "64o30"), False),
+        (text + "an other line\n", False),
+    ):
+        candidate = tmp_path / "candidate.conf"
+        candidate.write_text(new)
+        command = file.validate.format(new=shlex.quote(str(candidate)))
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) is ok, done.stderr
+        assert ok or str(candidate) in done.stderr
