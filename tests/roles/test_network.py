@@ -18,6 +18,9 @@ from typing import Any
 import pytest
 
 from lockstep.facts.network import InterfaceState, InterfaceStates, interface_states
+from lockstep.node.readers import tree
+from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.network_files import read_persisted
 from lockstep.plan.network import UNITS, Interface, not_to_reload, path_of
 from lockstep.question import Taken, Unreadable
 from lockstep.render import render
@@ -52,7 +55,26 @@ IB = replace(RAIL, name="ib0", ipoib_mode="datagram", mtu=2044)
 MANAGEMENT = replace(
     RAIL, name="eno1", purpose="management", table=None, name_servers=("fd00:2::53", "fd00:2::54")
 )
-EVERY = {"rail": RAIL, "ipv4": OLD, "ib": IB, "management": MANAGEMENT}
+IPV4 = replace(OLD, gateway="10.1.255.254", table=1000)
+IPV4_MANAGEMENT = replace(
+    IPV4, name="eno1", purpose="management", table=None, name_servers=("10.1.0.53",)
+)
+EVERY = {
+    "rail": RAIL,
+    "rail, IPv4": OLD,
+    "rail, IPv4, router": IPV4,
+    "rail, link-local router": replace(RAIL, gateway="fe80::1"),
+    "rail, no MTU": replace(RAIL, mtu=None, gateway="", table=None),
+    "ib": IB,
+    "ib, connected": replace(IB, ipoib_mode="connected", mtu=65520),
+    "ib, IPv4": replace(IPV4, name="ib0", ipoib_mode="datagram", mtu=2044),
+    "management": MANAGEMENT,
+    "management, IPv4": IPV4_MANAGEMENT,
+    "management, link-local router": replace(MANAGEMENT, gateway="fe80::1"),
+    "management, no router": replace(MANAGEMENT, gateway="", name_servers=(), mtu=None),
+}
+"""Everything that a description can declare: each network has one family, so a node with IPv4 and
+IPv6 has them on different interfaces."""
 NETWORKD = "/lib/systemd/systemd-networkd"
 
 
@@ -145,6 +167,42 @@ def test_network_manager_reads_its_configuration(tmp_path: Path) -> None:
     assert "ignore-carrier=yes" in shown
 
 
+# -- what a file says is what the reader of its program reads there, and what the plan has
+
+TEMPLATE_OF = {
+    "ifupdown": "interfaces",
+    "netplan": "netplan.yaml",
+    "networkd": "networkd.network",
+    "networkmanager": "profile.nmconnection",
+}
+
+
+@pytest.mark.parametrize("manager", UNITS)
+@pytest.mark.parametrize("one", EVERY.values(), ids=EVERY)
+def test_the_reader_finds_what_the_plan_has(
+    manager: str, one: Interface, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if manager == "netplan" and shutil.which("netplan") is None:
+        pytest.skip("needs netplan (package netplan.io)")
+    monkeypatch.setattr(tree, "ROOT", str(tmp_path))
+    planned = replace(one, manager=manager)
+    path = tmp_path / path_of(planned).lstrip("/")
+    path.parent.mkdir(parents=True)
+    path.touch(0o600)
+    path.write_text(rendered(TEMPLATE_OF[manager], planned))
+    (tmp_path / "etc/network").mkdir(exist_ok=True)
+    (tmp_path / "etc/network/interfaces").write_text("source /etc/network/interfaces.d/*\n")
+    what = f"{manager} {one.name}"
+    seen = read_persisted({"interfaces": [what]}, Commands())["net.persisted"][what]
+    assert seen == {
+        "addresses": [one.with_length],
+        "mtu": one.mtu,
+        "routers": [one.router] if one.router else [],
+        "files": [path_of(planned)],
+        "elsewhere": [],
+    }
+
+
 # -- the programs configure the rail
 
 SCRIPT = """
@@ -153,7 +211,8 @@ mount -t sysfs -o ro none /sys
 ip link set lo up; ip link add rail0 type veth peer name peer0; ip link set peer0 {carrier}
 {run}
 echo shown:; ip -oneline address show dev rail0 scope global; ip link show rail0
-ip -6 rule; ip -6 route show table 1000 2>/dev/null; ip -6 route show default
+for f in -4 -6; do ip $f rule; ip $f route show table 1000 2>/dev/null || true; done
+echo main:; ip -4 route show default; ip -6 route show default
 """
 
 
@@ -171,59 +230,80 @@ def in_own_namespace(run: str, carrier: str = "up") -> subprocess.CompletedProce
     )
 
 
-def is_complete(shown: str) -> None:
-    assert "fd00:2::5/64" in shown
+def is_complete(shown: str, one: Interface = RAIL) -> None:
+    assert f"{one.with_length} " in shown
     assert "mtu 4200" in shown
-    assert "1000:\tfrom fd00:2::5 lookup 1000" in shown
-    assert "fd00:2::/64 dev rail0" in shown
-    assert "default via fd00:2::1 dev rail0" in shown
+    if one.table:
+        assert f"1000:\tfrom {one.address} lookup 1000" in shown
+        assert f"{one.prefix} dev rail0" in shown
     # In the table of the rail, and nowhere else.
-    assert shown.count("default via") == 1
+    of_table, _, of_main = shown.partition("main:")
+    right, other = (of_table, of_main) if one.table else (of_main, of_table)
+    assert f"default via {one.gateway} dev rail0" in right
+    assert "default via" not in other
+
+
+COMPLETE = {
+    "rail": RAIL,
+    "rail, IPv4": IPV4,
+    "rail, link-local router": replace(RAIL, gateway="fe80::1"),
+    "management": replace(MANAGEMENT, name="rail0"),
+    "management, IPv4": replace(IPV4_MANAGEMENT, name="rail0"),
+    "management, link-local router": replace(MANAGEMENT, name="rail0", gateway="fe80::1"),
+}
 
 
 @needs_networkd
 @in_namespace
-@pytest.mark.parametrize("carrier", ["up", "down"])
-def test_networkd_configures_a_rail_and_knows_every_key(carrier: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("one", "carrier"),
+    [*((one, "up") for one in COMPLETE.values()), (RAIL, "down")],
+    ids=[*COMPLETE, "rail, no carrier"],
+)
+def test_networkd_configures_an_interface_and_knows_every_key(
+    one: Interface, carrier: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "network"
     folder.mkdir()
-    (folder / "10-lockstep-rail0.network").write_text(rendered("networkd.network", RAIL))
+    (folder / "10-lockstep-rail0.network").write_text(rendered("networkd.network", one))
     os.chmod(tmp_path, 0o755)
     wait = "/lib/systemd/systemd-networkd-wait-online --timeout=3 2>&1"
     run = (
         f"mount --bind {folder} /etc/systemd/network\n{NETWORKD} 2>/run/log & p=$!\n"
-        f"{has_address(RAIL)}; {wait} || echo not online; kill $p; cat /run/log"
+        f"{has_address(one)}; {wait} || echo not online; kill $p; cat /run/log"
     )
     done = in_own_namespace(run, carrier)
     assert done.returncode == 0, done.stderr
     log, _, shown = done.stdout.partition("shown:")
     assert "Configuring with /etc/systemd/network/10-lockstep-rail0.network" in log, log
     assert "nknown" not in log
-    assert "fd00:2::5/64" in shown
+    assert one.with_length in shown
     assert "mtu 4200" in shown
     # A rail without a cable does not delay the boot; before 255, wait-online cannot be told so.
     assert "not online" not in log or (carrier, version_of_networkd() < 255) == ("down", True)
     if carrier == "up":
-        is_complete(shown)
+        is_complete(shown, one)
 
 
 @needs_ifupdown
 @in_namespace
-def test_ifupdown_configures_a_rail_again_and_again(tmp_path: Path) -> None:
-    rail = replace(RAIL, manager="ifupdown")
+@pytest.mark.parametrize("one", COMPLETE.values(), ids=COMPLETE)
+def test_ifupdown_configures_an_interface_again_and_again(one: Interface, tmp_path: Path) -> None:
+    rail = replace(one, manager="ifupdown")
     file = tmp_path / "interfaces"
     file.write_text(rendered("interfaces", rail))
     (command,) = applied([rail], frozenset())
     has = has_address(rail)
     run = (
-        f"mount --bind {file} /etc/network/interfaces\nip address add fd00:2::5/64 dev rail0\n"
+        f"mount --bind {file} /etc/network/interfaces\n"
+        f"ip address add {one.with_length} dev rail0\n"
         # The address is there, ifup has done it once, and then it is lost.
         f"{command}; {has}; {command}; ip address flush dev rail0 scope global; {command}; {has}"
     )
     done = in_own_namespace(run)
     assert done.returncode == 0, done.stderr
-    is_complete(done.stdout.partition("shown:")[2])
-    assert done.stdout.count("lookup 1000") == 1
+    is_complete(done.stdout.partition("shown:")[2], one)
+    assert done.stdout.count("lookup 1000") == (1 if one.table else 0)
 
 
 @in_namespace
