@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import pytest
 
 from lab import description, network
 from lab.description import Wanted, missing
-from lab.description.replacements import REPLACEMENTS, Keys, replaced
+from lab.description.replacements import REPLACEMENTS, Keys, Replacement, replaced
 from lab.errors import WrongUseError
 from lab.standins import vendor
 from lab.state import Hardware, LabState, Served
 from lockstep.files import managed
 from lockstep.inventory import Description, described, plan_or_problems
+from lockstep.plan import ClusterPlan
 from tests.golden.write import FAKE, ROOT, plan_of
 from tests.spec.nvidia_example import KEY
 
@@ -138,73 +139,98 @@ LOST_ROLES: dict[str, dict[str, Keys]] = {
 }
 """Node of prod.py -> role that it does not have in a lab -> the row that takes it away."""
 
-_BOOT: Keys = ("hardware", "*", "boot_loader")
-_CORES: Keys = ("hardware", "*", "cores_per_socket")
-_HOUSEKEEPING: Keys = ("hardware", "*", "housekeeping_cpus")
-_KERNEL: Keys = ("hardware", "*", "kernel")
-_MEMORY: Keys = ("hardware", "*", "memory_mib")
-_CLOCK: Keys = ("hardware", "*", "clock")
-_CGROUP: Keys = ("hardware", "*", "cgroup")
-_RDMA: Keys = ("hardware", "*", "nics", "rdma")
-_MODULES: Keys = ("software", "nvidia", "modules")
-DIFFERING: dict[str, Keys] = {
-    "/etc/apt/preferences.d/90-lockstep": _MODULES,
-    "/etc/chrony/chrony.conf": ("time", "servers"),
-    "/etc/default/chrony": _CLOCK,
-    "/etc/default/grub.d/50-lockstep.cfg": _BOOT,
-    **dict.fromkeys(
-        (
-            "/etc/dkms/framework.conf.d/50-lockstep.conf",
-            "/etc/dkms/lockstep-modules.der",
-            "/etc/dkms/lockstep-modules.key",
-        ),
-        ("software", "module_signing"),
-    ),
-    "/etc/enroot/enroot.conf.d/50-lockstep.conf": _RDMA,
-    "/etc/lockstep/node-check.json": _HOUSEKEEPING,
-    "/etc/modprobe.d/50-lockstep-nvidia.conf": _MODULES,
-    "/etc/modules-load.d/50-lockstep-nvidia.conf": _MODULES,
-    "/etc/mysql/mariadb.conf.d/90-lockstep.cnf": _MEMORY,
-    "/etc/nccl.conf": _RDMA,
-    "/etc/network/interfaces.d/50-lockstep-rails": _RDMA,
-    "/etc/prometheus/lockstep.rules.yml": _CLOCK,
-    "/etc/slurm/cgroup.conf": _CGROUP,
-    "/etc/slurm/slurm.conf": _CORES,
-    "/etc/sysctl.d/99-zz-lockstep.conf": ("os", "sysctl", "*"),
-    "/etc/systemd/system.conf.d/50-lockstep-cpus.conf": _HOUSEKEEPING,
-    "/etc/systemd/system/chrony.service.d/50-lockstep.conf": _CLOCK,
-    "/etc/systemd/system/dev-hugepages.mount.d/50-lockstep.conf": ("hardware", "*", "hugepages"),
-    "/etc/systemd/system/service.d/50-lockstep-cpus.conf": _CGROUP,
-    "/etc/systemd/system/slurmd.service.d/50-lockstep.conf": _CORES,
-    "/etc/systemd/system/user.slice.d/50-lockstep.conf": _HOUSEKEEPING,
-    "/etc/tmpfiles.d/50-lockstep-cpus.conf": _BOOT,
-    "/etc/tmpfiles.d/50-lockstep-kernel.conf": _KERNEL,
-    "/etc/ucx/ucx.conf": _RDMA,
-    "/etc/udev/rules.d/60-rdma-persistent-naming.rules": _RDMA,
+_CLASS: Keys = ("hardware", "*")
+_BOOT: Keys = (*_CLASS, "boot_loader")
+BOOTS = (_BOOT,)
+BUILDS_MODULES = (_BOOT, ("software", "nvidia", "modules"))
+SIGNS = (_BOOT, ("software", "module_signing"))
+CLOCK = ((*_CLASS, "clock"),)
+CGROUP = ((*_CLASS, "cgroup"),)
+RDMA = ((*_CLASS, "nics", "rdma"), (*_CLASS, "nics", "rdma_devices"))
+PROCESSORS = (
+    *((*_CLASS, field) for field in ("sockets", "cores_per_socket", "threads_per_core")),
+    *((*_CLASS, field) for field in ("numa_nodes", "memory_mib", "housekeeping_cpus")),
+)
+HUGEPAGES = (*PROCESSORS, _BOOT, (*_CLASS, "hugepages"))
+KERNEL = (_BOOT, (*_CLASS, "kernel"))
+DIFFERING: dict[str, tuple[Keys, ...]] = {
+    "/etc/apt/preferences.d/90-lockstep": BOOTS,
+    "/etc/chrony/chrony.conf": (("time", "servers"),),
+    "/etc/default/chrony": CLOCK,
+    "/etc/default/grub.d/50-lockstep.cfg": BOOTS,
+    "/etc/dkms/framework.conf.d/50-lockstep.conf": SIGNS,
+    "/etc/dkms/lockstep-modules.der": SIGNS,
+    "/etc/dkms/lockstep-modules.key": SIGNS,
+    "/etc/enroot/enroot.conf.d/50-lockstep.conf": RDMA,
+    "/etc/lockstep/node-check.json": PROCESSORS,
+    "/etc/modprobe.d/50-lockstep-nvidia.conf": BUILDS_MODULES,
+    "/etc/modules-load.d/50-lockstep-nvidia.conf": BUILDS_MODULES,
+    "/etc/mysql/mariadb.conf.d/90-lockstep.cnf": PROCESSORS,
+    "/etc/nccl.conf": RDMA,
+    "/etc/network/interfaces.d/50-lockstep-rails": RDMA,
+    "/etc/prometheus/lockstep.rules.yml": CLOCK,
+    "/etc/slurm/cgroup.conf": CGROUP,
+    "/etc/slurm/slurm.conf": PROCESSORS,
+    "/etc/sysctl.d/99-zz-lockstep.conf": (("os", "sysctl", "*"),),
+    "/etc/systemd/system.conf.d/50-lockstep-cpus.conf": PROCESSORS,
+    "/etc/systemd/system/chrony.service.d/50-lockstep.conf": CLOCK,
+    "/etc/systemd/system/dev-hugepages.mount.d/50-lockstep.conf": HUGEPAGES,
+    "/etc/systemd/system/service.d/50-lockstep-cpus.conf": CGROUP,
+    "/etc/systemd/system/slurmd.service.d/50-lockstep.conf": PROCESSORS,
+    "/etc/systemd/system/user.slice.d/50-lockstep.conf": PROCESSORS,
+    "/etc/tmpfiles.d/50-lockstep-cpus.conf": BOOTS,
+    "/etc/tmpfiles.d/50-lockstep-kernel.conf": KERNEL,
+    "/etc/ucx/ucx.conf": RDMA,
+    "/etc/udev/rules.d/60-rdma-persistent-naming.rules": RDMA,
 }
 """File that a lab's nodes do not have, or have with another content than prod.py's at the lab's
-addresses -> the row that changes it most."""
+addresses -> rows without which the lab's nodes would have it, or have it otherwise."""
+
+
+def files_of(plan: ClusterPlan) -> dict[tuple[str, str], bytes]:
+    """The files of a node of each kind of prod.py."""
+    return {
+        (name, file.path): file.content
+        for name in LOST_ROLES
+        for file in managed(plan.nodes[name], FAKE)
+    }
+
+
+def planned_with(found: Description, lab: LabState, rows: Iterable[Replacement]) -> ClusterPlan:
+    made, problems = plan_or_problems(replaced(found.values, lab, rows), found.file)
+    assert made is not None, problems
+    return made
+
+
+def changed_between(one: ClusterPlan, other: ClusterPlan) -> set[str]:
+    """The paths of the files that differ."""
+    before, after = files_of(one), files_of(other)
+    return {path for _, path in {*before, *after} if differ(before, after, path)}
+
+
+def differ(
+    before: dict[tuple[str, str], bytes], after: dict[tuple[str, str], bytes], path: str
+) -> bool:
+    return any(before.get((name, path)) != after.get((name, path)) for name in LOST_ROLES)
 
 
 def test_roles_and_files_are_those_of_prod_but_for_the_rows_of_the_table(tmp_path: Path) -> None:
     found = description.read(PATHS["prod"])
     lab = lab_of(found, tmp_path)
     elsewhere = [row for row in REPLACEMENTS if row.path[0] in PLACES or row.path[:2] in SOURCES]
-    at_the_lab, problems = plan_or_problems(replaced(found.values, lab, elsewhere), found.file)
-    assert at_the_lab is not None, problems
-    in_the_lab = description.planned(found, lab)
-    differ: set[str] = set()
+    at_the_lab, in_the_lab = planned_with(found, lab, elsewhere), description.planned(found, lab)
+    assert changed_between(at_the_lab, in_the_lab) == set(DIFFERING)
     for name, lost in LOST_ROLES.items():
-        there, here = at_the_lab.nodes[name], in_the_lab.nodes[name]
-        assert set(plan_of("prod").nodes[name].roles) == {*here.roles, *lost}
-        assert not set(here.roles) & set(lost)
-        files, own = (
-            {file.path: file.content for file in managed(node, FAKE)} for node in (there, here)
-        )
-        differ |= {path for path in {**files, **own} if files.get(path) != own.get(path)}
-    assert differ == set(DIFFERING)
-    reasons = {*DIFFERING.values(), *(row for lost in LOST_ROLES.values() for row in lost.values())}
-    assert reasons <= {row.path for row in REPLACEMENTS}
+        here = set(in_the_lab.nodes[name].roles)
+        assert set(plan_of("prod").nodes[name].roles) == {*here, *lost}
+        assert not here & set(lost)
+    every = {row.path for row in REPLACEMENTS}
+    assert {row for lost in LOST_ROLES.values() for row in lost.values()} <= every
+    for rows in set(DIFFERING.values()):
+        assert set(rows) <= every
+        without = [row for row in REPLACEMENTS if row.path not in rows]
+        changed = changed_between(planned_with(found, lab, without), in_the_lab)
+        assert {path for path, one in DIFFERING.items() if one == rows} <= changed
 
 
 def test_the_given_description_stays_as_it_is(tmp_path: Path) -> None:
