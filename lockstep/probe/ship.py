@@ -40,6 +40,7 @@ SLOW = frozenset(name for _, names in OF_NVIDIA_SMI for name in names)
 NODE = Path(__file__).resolve().parent.parent / "node"
 FOLDERS = ("readers", "fingerprint", "record")
 MAIN = "lockstep.node.record.main"
+COLLECT = "lockstep.node.readers.collect"
 KEPT = "lockstep.node.readers.kept"
 START = Path(__file__).with_name("loader.py")
 PACKAGE = "lockstep.node.readers"
@@ -104,19 +105,28 @@ def command(request: Request) -> str:
     Raises:
         ValueError: the request is too long for one command.
     """
-    encoded = base64.b64encode(json.dumps(asdict(request)).encode()).decode()
-    program = _packed(f"{PACKAGE}.collect")
-    return _fitting(f'{PYTHON} -c "{program}" {encoded}')
+    return _fitting(f'{PYTHON} -c "{_packed(COLLECT)}" {_argument(request)}')
+
+
+def _argument(request: Request) -> str:
+    return base64.b64encode(json.dumps(asdict(request)).encode()).decode()
 
 
 def with_input(request: Request) -> tuple[str, list[str]]:
-    """Return the command that reads a node, and its standard input.
+    """Return the command that reads a node, and its standard input, if it needs any.
 
-    The program with fingerprints is longer than an argument of a command may be.
+    The program with fingerprints is longer than an argument of a command may be. The other one is,
+    too, together with a long request.
+
+    Raises:
+        ValueError: the request alone is too long for one command.
     """
-    if not request.fingerprint:
+    if request.fingerprint:
+        return READS, [fingerprint_program(), json.dumps(asdict(request))]
+    try:
         return command(request), []
-    return READS, [fingerprint_program(), json.dumps(asdict(request))]
+    except ValueError:
+        return _fitting(f"{READS} {_argument(request)}"), [_packed(COLLECT)]
 
 
 def fingerprint_program() -> str:
@@ -127,10 +137,9 @@ def fingerprint_program() -> str:
 def in_pieces(request: Request, folder: str) -> list[str]:
     """Return the commands that read a node, for a connection without standard input.
 
-    They must run in this order, as root. The output of the last one is the record. If fingerprints
-    are taken, the program is longer than a command may be. Then the first command makes a folder,
-    and all but the last write a part of the program to it. The last one removes the folder before
-    the program begins.
+    They must run in this order, as root. The output of the last one is the record. If the program
+    needs standard input, the first command makes a folder, and all but the last write a part of the
+    input to it. The last one removes the folder before the program begins.
 
     Args:
         request: what to read.
@@ -139,15 +148,16 @@ def in_pieces(request: Request, folder: str) -> list[str]:
     Raises:
         ValueError: the request is too long for one command.
     """
-    if not request.fingerprint:
-        return [command(request)]
-    text = "".join(f"{line}\n" for line in with_input(request)[1])
+    reads, lines = with_input(request)
+    if not lines:
+        return [reads]
+    text = "".join(f"{line}\n" for line in lines)
     pieces = [text[at : at + LARGEST_PIECE] for at in range(0, len(text), LARGEST_PIECE)]
     file = shlex.quote(f"{folder}/input")
     scripts = [f"printf %s {shlex.quote(piece)} >>{file}" for piece in pieces]
     place = shlex.quote(folder)
     scripts[0] = f"mkdir -m 700 {place} && {scripts[0]}"
-    scripts[-1] += f" && exec 3<{file}; rm -rf {place}; exec {READS} <&3"
+    scripts[-1] += f" && exec 3<{file}; rm -rf {place}; exec {reads} <&3"
     return [f"sh -c {shlex.quote(script)}" for script in scripts]
 
 

@@ -31,6 +31,7 @@ from lockstep.probe.ship import (
     command,
     in_pieces,
     sources,
+    with_input,
 )
 
 GPU_ROW = (
@@ -694,6 +695,31 @@ def test_the_command_carries_names_only_and_stays_short() -> None:
     assert set(asked) <= {"credential", "fingerprint", "housekeeping_cpus", *take.NAMES}
     with pytest.raises(ValueError, match="limit 100000"):
         command(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
+
+
+def test_a_request_too_long_for_one_command_is_sent_with_standard_input(tmp_path: Path) -> None:
+    """A large hardware class asks for much, and every new reader makes the program longer."""
+    request = Request(files=("/etc/hostname", *(f"/etc/some/file/{n}" for n in range(1000))))
+    with pytest.raises(ValueError, match="limit 100000"):
+        command(request)
+    line, stdin = with_input(request)
+    assert len(line) < LARGEST_COMMAND
+    done = subprocess.run(
+        ["sh", "-c", line],
+        input="".join(f"{text}\n" for text in stdin),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = parse(done.stdout).get("files")
+    assert isinstance(files, dict)
+    assert len(files) == 1001
+    for one in in_pieces(request, f"{tmp_path}/here"):
+        done = subprocess.run(["sh", "-c", one], capture_output=True, text=True, check=True)
+    assert parse(done.stdout).get("files") == files
+    assert [*tmp_path.iterdir()] == []
+    with pytest.raises(ValueError, match="limit 100000"):
+        with_input(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
 
 
 def test_the_shipped_command_prints_a_record() -> None:

@@ -23,7 +23,7 @@ NAMES = (
     *("interfaces", "gateways"),
     *("listeners", "containers", "check_image", "container_devices", "images"),
     *("spank_plugins", "plugin_options", "srun_options", "slurm_nodes"),
-    *("own", "alike", "asked", "exempt", "slow"),
+    *("own", "alike", "asked", "exempt", "slow", "signatures"),
 )
 """Keys of a request. If a key is missing, there is nothing to read for it."""
 
