@@ -262,7 +262,10 @@ NvLinks = Annotated[
 PublicKey = Annotated[
     str,
     _matching(
-        r"(?s)\s*-----BEGIN PGP PUBLIC KEY BLOCK-----\n.*\n-----END PGP PUBLIC KEY BLOCK-----\s*",
+        # RFC 9580, 6.2: headers such as "Comment: ...", an empty line, lines of base64.
+        r"(\s*-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
+        r"([A-Za-z]+: [A-Za-z0-9 .,:;()<>@/_+-]*\n)*([A-Za-z0-9+/=]*[ \t]*\n)+"
+        r"-----END PGP PUBLIC KEY BLOCK-----\s*)+",
         "an ASCII-armored public key (gpg --armor --export), such as "
         'Path("keys/vendor.asc").read_text()',
     ),

@@ -156,5 +156,5 @@ def _node(path: tuple[int | str, ...], description: Mapping[str, object]) -> str
         case ["nodes", int(index), *_], [*groups] if index < len(groups):
             group = groups[index]
             name = group.get("name") if isinstance(group, Mapping) else None
-            return name if isinstance(name, str) else ""
+            return name if isinstance(name, str) and name.isprintable() else ""
     return ""

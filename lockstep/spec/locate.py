@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Container, Mapping
+from functools import lru_cache
 
 
 def line_of(source: str, path: tuple[str | int, ...], fields: Container[object]) -> int | None:
@@ -22,9 +23,7 @@ def line_of(source: str, path: tuple[str | int, ...], fields: Container[object])
     Returns:
         The line, or None when no dictionary in the source has any of the fields.
     """
-    tree = ast.parse(source)
-    assigned = _assigned(tree)
-    dicts = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
+    assigned, dicts = _parsed(source)
     top = max(dicts, key=lambda node: _known(node, fields), default=None)
     if top is None or not _known(top, fields):
         return None
@@ -35,6 +34,17 @@ def line_of(source: str, path: tuple[str | int, ...], fields: Container[object])
             break
         node = inner
     return node.lineno
+
+
+@lru_cache(maxsize=1)
+def _parsed(source: str) -> tuple[dict[str, ast.expr], tuple[ast.Dict, ...]]:
+    """Return the variables and the dictionaries of an inventory.
+
+    They are kept, because a description can have thousands of problems.
+    """
+    tree = ast.parse(source)
+    dicts = tuple(node for node in ast.walk(tree) if isinstance(node, ast.Dict))
+    return _assigned(tree), dicts
 
 
 def _known(node: ast.Dict, fields: Container[object]) -> int:

@@ -115,7 +115,8 @@ def _kernel_arguments(hardware: HardwareClass) -> Iterator[Relation]:
             (key in PLANNED_ARGS, field, argument, f"use the field {PLANNED_ARGS.get(key)}"),
             (declared.get(key), field, argument, "use the matching field of kernel"),
             (
-                not re.fullmatch(r"[A-Za-z0-9_.,:;=/@+-]+", argument),
+                # The file of GRUB quotes a value, because a ";" ends a command there.
+                not re.fullmatch(r"[A-Za-z0-9_.,:/@+-]+(=[A-Za-z0-9_.,:;=/@+-]*)?", argument),
                 field,
                 repr(argument),
                 "one kernel argument, without spaces",

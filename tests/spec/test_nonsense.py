@@ -136,6 +136,9 @@ REFUSED = {
     "a number as a name": Case(HEAD2, '"name": 5', "nodes[1].name"),
     "digits as a name": Case(HEAD2, '"name": "10"', "nodes[1].name (node 10)"),
     "None as an address": Case('"management": "fd00:1::2"', '"management": None', "nodes[1].man"),
+    "a control character in the name of a group": Case(
+        HEAD2, r'"name": "head2\x1b"', "nodes[1].name"
+    ),
     "localhost": Case(HEAD2, '"name": "localhost"', "nodes[1].name (node localhost)"),
     "Localhost": Case(HEAD2, '"name": "Localhost"', "nodes[1].name (node Localhost)"),
     "a node DEFAULT": Case(HEAD2, '"name": "DEFAULT"', "nodes[1].name (node DEFAULT)"),
@@ -189,6 +192,9 @@ REFUSED = {
     "True as a limit": Case(SLURM, '"system_memory_mib": True,', "scheduler.system_memory_mib"),
     "True as a clock": Case(DEVICES, DEVICES + ', "clocks_mhz": (True, 9)', "hardware.hgx.gpu.clo"),
     "True as a NUMA node": Case('{0: "0-3", 1: "4-7"}', '{True: "0-7"}', "hardware.hgx.gpu.numa"),
+    "a kernel argument that ends GRUB's command": Case(
+        '"kernel_args": ["iommu=pt"]', '"kernel_args": ["a;b"]', "hardware.hgx.kernel_args[0]"
+    ),
     "bytes as text": Case(*sysctl('b"1"')),
     "a set as a list": Case('"runs": ["prometheus"]', '"runs": {"prometheus"}', "nodes[1].runs"),
     "a sysctl of a field, by its path": Case(
