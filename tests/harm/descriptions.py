@@ -126,7 +126,7 @@ def _everything() -> dict[str, Any]:
             "nvswitch": True,
         },
     }
-    wanted["nodes"][2] |= {"release": "debian_13", "name": "worker[01-15]"}
+    wanted["nodes"][2] |= {"release": "debian_13", "name": "worker[01-15]", "leaf_switch": "a"}
     wanted["nodes"].append(
         wanted["nodes"][2]
         | {"name": "worker16", "hardware": "own"}

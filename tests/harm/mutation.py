@@ -220,8 +220,8 @@ def _of_plan(made: ClusterPlan) -> Iterator[str]:
         json.dumps(node.to_json(), allow_nan=False)
         json.dumps(made.login(node.name))
         for file in managed(node, FAKE):
-            if file.path.endswith(".py"):
-                continue  # a copy of Lockstep's own source
+            if file.path.endswith((".py", ".der")):
+                continue  # a copy of Lockstep's own source, or a certificate
             text = file.content.decode("utf-8")
             odd = [c for c in text if not c.isprintable() and c not in "\n\t"]
             if odd:
