@@ -1,6 +1,8 @@
-"""The example inventories: prod.py declares everything that a role can do, small.py is short."""
+"""The example inventories: prod.py declares all that a role can do, small.py is short, gb200.py has
+racks."""
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from lockstep.__main__ import main
+from lockstep.files import managed
 from lockstep.roles import declared
 from lockstep.spec import Cluster
-from tests.golden.write import ROOT, plan_of
+from tests.golden.write import FAKE, NODES, ROOT, plan_of
 
 ONE_SCREEN = 50
 """Lines of inventories/small.py."""
@@ -112,6 +115,46 @@ def test_every_optional_field_is_in_the_production_description_or_has_a_reason()
     spec = plan_of("prod").spec
     assert isinstance(spec, Cluster)
     assert not_given(spec) == set(NOT_DECLARED)
+
+
+def test_the_racks_have_what_the_production_cluster_lacks() -> None:
+    nodes = plan_of("gb200").nodes
+    trays = [node for node in nodes.values() if node.is_worker]
+    assert len(trays) == 2 * 18
+    assert all(ROLES_OF_OTHER_MACHINES.keys() <= node.roles.keys() for node in trays)
+    missing = not_given(plan_of("gb200").spec)
+    assert not missing & {
+        *("Gpu.multi_node_nvlink", "HardwareClass.architecture", "Kernel.page_size"),
+        *("NodeGroup.leaf_switch", "NodeGroup.nvlink_domain", "Nvidia.imex"),
+        "Repository.architectures",
+    }
+    assert trays[0].hardware.cpu.workload == "2-71,74-143", "no second threads"
+
+
+@pytest.mark.parametrize("inventory", NODES)
+def test_every_file_of_an_example_renders_and_its_scripts_parse(inventory: str) -> None:
+    for name in NODES[inventory]:
+        node = plan_of(inventory).nodes[name]
+        files = {one.path: one for one in managed(node, FAKE)}
+        assert files.keys() >= set(node.system.paths())
+        scripts = [one for one in files.values() if one.content.startswith(b"#!/bin/sh")]
+        for one in scripts:
+            done = subprocess.run(["sh", "-n"], input=one.content, capture_output=True, check=False)
+            assert (done.returncode, done.stderr) == (0, b""), one.path
+
+
+def test_a_tray_has_the_files_of_a_rack() -> None:
+    tray, head = (plan_of("gb200").nodes[name] for name in ("rack1-tray01", "head1"))
+    files = {one.path: one.content.decode() for one in managed(tray, FAKE)}
+    imex = files["/etc/nvidia-imex/nodes_config.cfg"].splitlines()
+    assert [line for line in imex if line and line[0] != "#"] == [
+        f"fd5a:7c1e:3000::1{number:02x}" for number in range(1, 19)
+    ]
+    assert "/sbsa" in files["/etc/apt/sources.list.d/lockstep.sources"]
+    assert "pagesize=512M" in files["/etc/systemd/system/dev-hugepages512M.mount"]
+    slurm = {one.path: one.content.decode() for one in managed(head, FAKE)}
+    assert "Topology=nvlink" in slurm["/etc/slurm/slurm.conf"]
+    assert 'nodes: "rack1-tray[01-18]"' in slurm["/etc/slurm/topology.yaml"]
 
 
 def test_a_field_that_is_taken_out_is_noticed() -> None:

@@ -167,7 +167,7 @@ def _adapters(node: NodePlan, seen: dict[str, Any], chance: Random) -> dict[str,
     """Return the adapters of the fabric, and on some nodes one more for storage."""
     changes = {
         "rdma.guid": {name: _hex(chance, 16) for name in seen["rdma.guid"]},
-        **(_infiniband(seen["rdma.names"]) if _speaks_infiniband(node) else {}),
+        **(infiniband(seen["rdma.names"]) if _speaks_infiniband(node) else {}),
     }
     if node.hardware.hardware.nics.rdma_devices and chance.random() < 0.5:
         changes |= _with_another(seen | changes, chance)
@@ -198,7 +198,7 @@ def _with_another(seen: dict[str, Any], chance: Random) -> dict[str, Any]:
     return {**values, "rdma.names": names, "rdma.count": len(names)}
 
 
-def _infiniband(names: list[str]) -> dict[str, Any]:
+def infiniband(names: list[str]) -> dict[str, Any]:
     """Return what ports of InfiniBand say otherwise than those of RoCE."""
     return {
         "rdma.link_layer": dict.fromkeys(names, "InfiniBand"),

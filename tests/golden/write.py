@@ -21,7 +21,11 @@ FAKE = Secrets(
     module_key=b"not a key: the golden files hold no secret of any cluster.\n",
 )
 
-NODES = {"prod": ("head1", "head2", "worker01"), "small": ("head", "worker1")}
+NODES = {
+    "prod": ("head1", "head2", "worker01"),
+    "small": ("head", "worker1"),
+    "gb200": ("head1", "rack1-tray01"),
+}
 """Inventory -> one node of each kind; the others differ in their name and addresses only."""
 
 
