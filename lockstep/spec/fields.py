@@ -19,6 +19,7 @@ from pydantic import (
     PlainSerializer,
     StringConstraints,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -176,8 +177,14 @@ Address = Annotated[
     IPAddress,
     _parsed(IPAddress, "an IPv6 or IPv4 address without a prefix, such as fd12::11"),
     PlainSerializer(str),
+    WithJsonSchema({"type": "string", "examples": ["fd12:3456:789a::11", "192.0.2.11"]}),
 ]
-Network_ = Annotated[IPNetwork, BeforeValidator(_network), PlainSerializer(str)]
+Network_ = Annotated[
+    IPNetwork,
+    BeforeValidator(_network),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "examples": ["fd12:3456:789a::/64", "192.0.2.0/24"]}),
+]
 CpuList = Annotated[
     str,
     _parsed(
