@@ -107,7 +107,8 @@ def _not_of_rhel(cluster: Cluster, name: str) -> Iterator[Problem]:
             cluster.os.automatic_upgrades,
             ("os", "automatic_upgrades"),
             "True",
-            f"False: Lockstep does not set up dnf-automatic, on {name}",
+            f"False: Lockstep does not set up dnf-automatic, on {name}. Its upgrades would keep "
+            "the locked versions, but bring new kernels (docs/systems.md)",
         ),
         *(
             (
