@@ -22,6 +22,7 @@ FOLDER = "usr/lib/lockstep-standin"
 PROGRAM_LINK, PROGRAM = "usr/bin/nvidia-smi", f"{FOLDER}/nvidia-smi"
 LIBRARY_LINK, LIBRARY = f"usr/lib/x86_64-linux-gnu/{build.SONAME}", f"{FOLDER}/{build.SONAME}"
 PACKAGED_LIBRARY = "usr/lib/x86_64-linux-gnu/nvidia/current/libnvidia-ml.so"
+LINKED = ("libcuda", "libnvidia-ml")
 # nvidia-ctk mounts every file of the driver's version beside libcuda into containers, and follows
 # links: so containers see the state.
 STATE_LINK = "usr/lib/x86_64-linux-gnu/nvidia/current/nvidia-lockstep-state.so"
@@ -255,8 +256,10 @@ def choose_branch(state: LabState, node: Node, branch: str, provider: Provider) 
         )
     with provider.disk(state.name, node) as root:
         chosen = smi.BRANCHES.get(branch)
-        if chosen:
-            _copy(smi.program(branch), root / PROGRAM, 0o755)
+        first = parse((root / f"{STATE}.initial").read_text(), STATE)["node"]["driver_version"]
+        used = branch if chosen else smi.branch_for(first)
+        _copy(smi.program(used), root / PROGRAM, 0o755)
+        _unlink_versions(root, first)
         link = root / PROGRAM_LINK
         packaged = root / "etc/alternatives/nvidia--nvidia-smi"
         link.unlink(missing_ok=True)
@@ -283,12 +286,28 @@ def _link_versions(root: Path, version: str) -> None:
 
     Hard links, because nvidia-ctk resolves symbolic ones before it compares versions.
     """
-    for name in ("libcuda", "libnvidia-ml"):
+    for name in LINKED:
         folder = (root / PACKAGED_LIBRARY).parent
         installed = sorted(folder.glob(f"{name}.so.*.*"))
         if installed and not (folder / f"{name}.so.{version}").exists():
             os.link(installed[0], folder / f"{name}.so.{version}")
     _link(root / f"{STATE_LINK}.{version}", f"/{STATE}")
+
+
+def _unlink_versions(root: Path, first: str) -> None:
+    """Remove the links that ``--branch`` has made, so that the node equals the others again."""
+    kept = {first, *_packaged_versions(root)}
+    folder = (root / PACKAGED_LIBRARY).parent
+    for version in {branch.version for branch in smi.BRANCHES.values()} - kept:
+        for name in (*LINKED, Path(STATE_LINK).name.removesuffix(".so")):
+            (folder / f"{name}.so.{version}").unlink(missing_ok=True)
+
+
+def _packaged_versions(root: Path) -> set[str]:
+    """Return the versions of the libraries that packages have installed, to which links lead."""
+    folder = (root / PACKAGED_LIBRARY).parent
+    links = (folder / f"{name}.so.1" for name in LINKED)
+    return {os.readlink(link).partition(".so.")[2] for link in links if link.is_symlink()}
 
 
 def load(state: LabState, node: Node, path: Path, provider: Provider) -> list[str]:

@@ -43,13 +43,15 @@ def of_slurm(lab: Lab) -> str:
 )
 def test_a_worker_runs_the_program_of_another_branch(node: Lab, branch: str) -> None:
     query = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | uniq -c"
-    installed = node.on(NODE, query)
+    files = "md5sum /usr/lib/lockstep-standin/*[^_]; find /usr/lib -path '*/nvidia/current*' | sort"
+    installed, before = node.on(NODE, query), node.on(NODE, files)
     node.lab("gpu", NODE, "--branch", branch)
     version = smi.BRANCHES[branch].version
     assert node.on(NODE, query).split() == ["8", version]
     assert version in node.on(NODE, "cat /proc/driver/nvidia/version")
     node.lab("gpu", NODE, "--branch", "installed")
     assert node.on(NODE, query) == installed
+    assert node.on(NODE, files) == before, "the node equals the others again"
 
 
 def test_recorded_gpus_are_loaded_and_a_malformed_file_is_refused(
