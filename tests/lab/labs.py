@@ -130,11 +130,11 @@ class Lab:
         assert self.check(*options, rules_only=False).named == directly.named
 
     def node_check(self, node: str, mode: str = "health") -> None:
-        """Have a node judge itself now: a run beside slurmd's own is left to that one."""
+        """Have a node judge itself now: a run beside slurmd's own checks nothing."""
         # journald may still be reading what the program has logged.
         log = "journalctl --sync; journalctl -q -t lockstep-node-check -o cat --since @$begin"
-        left = f"{{ {log}; }} | grep -q 'left to'"
-        once = f"begin=$(date +%s); timeout 60 {NODE_CHECK} {mode} || exit $?; {left} || exit 0"
+        active = f"{{ {log}; }} | grep -q 'another run is still active'"
+        once = f"begin=$(date +%s); timeout 60 {NODE_CHECK} {mode} || exit $?; {active} || exit 0"
         self.on(node, f"for i in $(seq 30); do {once}; sleep 2; done; exit 1")
 
     def deploy(
