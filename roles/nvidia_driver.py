@@ -78,7 +78,7 @@ ROLE = Declaration(
             name=PERSISTENCED,
             program="/usr/bin/nvidia-persistenced",
             reads_own_files=False,
-            wanted=lambda plan: plan.gpu is None or plan.gpu.persistence,
+            wanted=lambda plan: plan.gpu is None or plan.gpu.persistence is not False,
         ),
     ),
     contributes=Contribution(forbidden_units=lambda plan: forbidden_units(plan.hardware.hardware)),

@@ -43,6 +43,7 @@ NOT_ALONE = {
     "driver.module_next.kernel": "the kernel for which the module on disk was built",
     "gpu.fabric.clique": "gpu.nvlink_domain compares it in NVLink domains",
     "gpu.fabric.cluster": "gpu.nvlink_domain compares it in NVLink domains",
+    "gpu.power.min_w": "differs between VBIOS versions, and limits nothing that anybody sets",
     "gpu.power.requested_w": "explains why gpu.power_limit differs",
     "gpu.pci.slot_width": "shows how many lanes a GPU can have, which gpu.pcie_width checks",
     "gpu.pstate": "shows whether a low clock is an idle clock",

@@ -38,8 +38,8 @@ class GpuStates:
     answered: bool = True
     """False if all states are unknown because nvidia-smi did not answer (no driver, GPU lost)."""
     to_reset: tuple[str, ...] = ()
-    """UUIDs of the GPUs that need a reset: a row remapping is pending, uncorrected errors
-    have occurred since the last reset, or the driver recommends a reset."""
+    """UUIDs of the GPUs that need a reset: a row remapping or a page retirement is pending,
+    uncorrected errors have occurred since the last reset, or the driver recommends a reset."""
 
 
 SETTINGS = {
@@ -52,7 +52,10 @@ SETTINGS = {
     "ecc": "gpu.ecc.current",
     "mig_pending": "gpu.mig.pending",
 }
-RESETS = ("gpu.remapped.pending", "gpu.recovery_action", "gpu.ecc.uncorrected_volatile")
+RESETS = (
+    *("gpu.remapped.pending", "gpu.retired.pending"),
+    *("gpu.recovery_action", "gpu.ecc.uncorrected_volatile"),
+)
 
 
 @question(

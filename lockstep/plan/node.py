@@ -142,6 +142,13 @@ class NodePlan:
         return self.hardware.hardware.nvidia_gpu if self.is_worker else None
 
     @property
+    def gpu_persistence(self) -> bool | None:
+        """The wanted persistence mode; None: it stays as it is, because nobody declared it."""
+        if self.gpu is None or self.gpu.persistence is not None:
+            return None if self.gpu is None else self.gpu.persistence
+        return True if self.nvidia is not None else None
+
+    @property
     def nvidia(self) -> NvidiaPlan | None:
         """The node's NVIDIA stack; None if the node does not have one."""
         return self.hardware.nvidia if self.is_worker else None

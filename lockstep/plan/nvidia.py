@@ -95,7 +95,7 @@ def forbidden_units(hardware: HardwareClass) -> tuple[str, ...]:
     return (
         *((FABRIC_MANAGER,) if gpu is None or not gpu.nvswitch else ()),
         *((IMEX,) if gpu is None or not has_imex_service(gpu) else ()),
-        *((PERSISTENCED,) if gpu is not None and not gpu.persistence else ()),
+        *((PERSISTENCED,) if gpu is not None and gpu.persistence is False else ()),
     )
 
 

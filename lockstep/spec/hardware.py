@@ -86,8 +86,12 @@ class Gpu(Model):
     clocks_mhz: tuple[Count, Count] | None = None
     """Lowest and highest SM clock, in MHz, to which the GPUs are locked; None: not locked."""
     compute_mode: Literal["default", "exclusive_process", "prohibited"] = "default"
-    ecc: bool = True
-    persistence: bool = True
+    ecc: bool | None = None
+    """None: as NVIDIA delivers the model. If the catalogue does not have the model, the GPUs keep
+    their mode, and the check compares it with the node's peers."""
+    persistence: bool | None = None
+    """None: on if Lockstep installs the driver; otherwise, the GPUs keep their mode, and the check
+    compares it with the node's peers."""
     in_sysfs: bool = True
     """Whether the GPUs appear in /sys/bus/pci; False: simulated GPUs, or a VM that hides them."""
     mig: tuple[MigProfile, ...] = ()
@@ -98,6 +102,13 @@ class Gpu(Model):
         """The model's name in the catalogue, or the product name of another model."""
         name = self.model.name if isinstance(self.model, OwnGpu) else self.model or ""
         return gpus.named(name) or name
+
+    @property
+    def ecc_wanted(self) -> bool | None:
+        """The declared ECC mode, or that of the model as it is delivered; None: unknown."""
+        if self.ecc is not None:
+            return self.ecc
+        return gpus.load(self.name).ecc if self.name in gpus.known() else None
 
     @property
     def values(self) -> GpuModel:

@@ -15,15 +15,18 @@ COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
 
 
 @operation()
-def running_settings(gpu: Gpu, default_w: float | None) -> CommandsOrReason:
+def running_settings(
+    gpu: Gpu, default_w: float | None, persistence: bool | None = True
+) -> CommandsOrReason:
     """Use nvidia-smi(1) to change the settings of each GPU that differ from the plan.
 
     Args:
         gpu: the declared settings. Locked clocks cannot be read back, so only the role's
             systemd unit sets them.
         default_w: the default power limit of the GPU model, in watts; None: not known. If no limit
-            is declared, a GPU with a different default keeps its limit; the check reports the
-            difference. If no default is known, each GPU gets its own default.
+            is declared, a GPU with a lower default keeps its limit; the check reports the
+            difference. Otherwise, each GPU gets its own default.
+        persistence: the wanted persistence mode; None: unchanged.
     """
     gpus = ask(gpu_states())
     if not gpus.answered:
@@ -31,7 +34,7 @@ def running_settings(gpu: Gpu, default_w: float | None) -> CommandsOrReason:
     # Persistence mode first: without it the driver shuts down an idle GPU, and its limit is lost.
     for board in gpus.every:
         for words in (
-            *_at_once(gpu, board, default_w),
+            *_at_once(gpu, board, default_w, persistence),
             *(_when_free(gpu, board) if not board.busy else ()),
         ):
             yield f"nvidia-smi -i {board.uuid} {words}"
@@ -40,14 +43,16 @@ def running_settings(gpu: Gpu, default_w: float | None) -> CommandsOrReason:
     return "every GPU has the planned settings"
 
 
-def _at_once(gpu: Gpu, board: GpuSettings, default_w: float | None) -> Iterator[str]:
+def _at_once(
+    gpu: Gpu, board: GpuSettings, default_w: float | None, persistence: bool | None
+) -> Iterator[str]:
     """Yield nvidia-smi options for the changes that do not disturb a job on the GPU."""
-    mode = "Enabled" if gpu.persistence else "Disabled"
-    if board.persistence not in (mode, None):
-        yield f"-pm {int(gpu.persistence)}"
+    mode = "Enabled" if persistence else "Disabled"
+    if persistence is not None and board.persistence not in (mode, None):
+        yield f"-pm {int(persistence)}"
     own_w = board.default_limit_w
     limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else own_w
-    usual = gpu.power_limit_w is not None or default_w in (None, own_w)
+    usual = gpu.power_limit_w is not None or default_w is None or (own_w or 0) >= default_w
     if usual and limit_w is not None and board.enforced_limit_w not in (None, limit_w):
         yield f"-pl {limit_w:g}"
 
@@ -57,8 +62,9 @@ def _when_free(gpu: Gpu, board: GpuSettings) -> Iterator[str]:
     compute_mode = COMPUTE_MODES.get(gpu.compute_mode, "Prohibited")
     if board.compute_mode not in (compute_mode, None):
         yield f"-c {compute_mode.upper()}"
-    if board.ecc_pending not in ("Enabled" if gpu.ecc else "Disabled", None):
-        yield f"-e {int(gpu.ecc)}"
+    ecc = gpu.ecc_wanted
+    if ecc is not None and board.ecc_pending not in ("Enabled" if ecc else "Disabled", None):
+        yield f"-e {int(ecc)}"
     if board.mig_pending not in ("Enabled" if gpu.mig else "Disabled", None):
         yield f"-mig {int(bool(gpu.mig))}"
 
@@ -92,4 +98,9 @@ def afterwards(plan: NodePlan) -> None:
     model = plan.hardware.gpu_model
     assert plan.gpu is not None  # only nodes with GPUs have this role
     assert model is not None  # a class with GPUs has a GPU model
-    running_settings(name="Running settings", gpu=plan.gpu, default_w=model.default_power_limit_w)
+    running_settings(
+        name="Running settings",
+        gpu=plan.gpu,
+        default_w=model.default_power_limit_w,
+        persistence=plan.gpu_persistence,
+    )

@@ -15,7 +15,7 @@ from lockstep.plan import NodePlan
 from lockstep.spec import NodeRole
 from tests.checks.recorded_gpus import names
 
-LACKS = {"unread": "nvidia-smi: it is [N/A]"}
+LACKS = NOT_SUPPORTED
 OLD = ("volta", "turing")
 """Architectures without row remapping and GSP."""
 HARMLESS = tuple(number for number, xid in XIDS.items() if xid.severity == "none")
@@ -141,18 +141,19 @@ def _settings(node: NodePlan) -> dict[str, Any]:
     gpu, model = node.gpu, real(node)
     assert gpu is not None
     limit = gpu.power_limit_w or usual_w(model)
-    ecc = "Enabled" if gpu.ecc else "Disabled"
-    can_ecc = gpu.ecc or model.architecture != "ada"
+    on = gpu.ecc_wanted is not False
+    ecc = "Enabled" if on else "Disabled"
+    can_ecc = on or model.architecture != "ada"
     uncounted = ("ecc.corrected_volatile", "ecc.uncorrected_aggregate", "ecc.sram_threshold")
     return {
         **{f"gpu.power.{name}_w": limit for name in ("enforced", "requested", "limit")},
         "gpu.ecc.current": ecc if can_ecc else NOT_SUPPORTED,
         "gpu.ecc.pending": ecc if can_ecc else NOT_SUPPORTED,
-        "gpu.persistence": "Enabled" if gpu.persistence else "Disabled",
+        "gpu.persistence": "Disabled" if node.gpu_persistence is False else "Enabled",
         "gpu.compute_mode": gpu.compute_mode.title(),
         "gpu.driver_version": node.nvidia.spec.driver if node.nvidia else "590.48.01",
-        **({} if gpu.ecc else {f"gpu.{name}": NOT_SUPPORTED for name in uncounted}),
-        **({} if gpu.ecc else {"gpu.ecc.uncorrected_volatile": LACKS}),
+        **({} if on else {f"gpu.{name}": NOT_SUPPORTED for name in uncounted}),
+        **({} if on else {"gpu.ecc.uncorrected_volatile": LACKS}),
     }
 
 

@@ -412,8 +412,8 @@ def _driver(node: NodePlan) -> dict[str, Any]:
         "gpu.remapped.pending": "No",
         "gpu.remapped.failure": "No",
         "gpu.ecc.uncorrected_volatile": 0,
-        "gpu.fabric.state": "Completed" if linked else {"unread": "N/A"},
-        "gpu.fabric.status": "Success" if linked else {"unread": "N/A"},
+        "gpu.fabric.state": "Completed" if linked else "not supported",
+        "gpu.fabric.status": "Success" if linked else "not supported",
         "gpu.fabric.cluster": str(uuid5(NAMESPACE_OID, node.node.nvlink_domain)),
         "gpu.fabric.clique": "32766",
     }

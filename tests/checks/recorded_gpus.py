@@ -44,6 +44,7 @@ def healthy(node: NodePlan) -> dict[str, Any]:
         "gpu.clocks.default_sm_mhz": 1980,
         "gpu.clocks.default_memory_mhz": 3201,
         "gpu.memory.protected_mib": 0,
+        "gpu.silent": "",
         "gpu.slowdown.active": 1,
         "gpu.slowdown.power_cap_us": 0,
         "gpu.slowdown.power_brake_us": 0,
@@ -61,7 +62,9 @@ def healthy(node: NodePlan) -> dict[str, Any]:
         "gpu.nvlink.replay": 0,
         "gpu.nvlink.recovery": 0,
         "gpu.nvlink.crc": 0,
-        # Only Blackwell counts these, so that its rules can be tested on the same nodes.
+        # Other models have these, so that their rules can be tested on the same nodes.
+        "gpu.fabric.health": "Healthy",
+        "gpu.retired.pending": "No",
         "gpu.nvlink.packet": 0,
         "gpu.nvlink.symbol": 0,
     }

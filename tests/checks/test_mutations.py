@@ -546,6 +546,34 @@ MUTATIONS = (
         "1 error",
     ),
     Mutation(
+        "gpu.page_retirement",
+        "worker3",
+        "gpu.retired.pending",
+        ("gpu3",),
+        "Yes",
+        "gpu3",
+        "retirement pending: Yes",
+        Status.PENDING_REBOOT,
+    ),
+    Mutation(
+        "gpu.silent",
+        "worker3",
+        "gpu.silent",
+        ("gpu3",),
+        "power.draw is [Unknown Error]",
+        "gpu3",
+        "power.draw is [Unknown Error]",
+    ),
+    Mutation(
+        "gpu.fabric_health",
+        "worker3",
+        "gpu.fabric.health",
+        ("gpu3",),
+        "Unhealthy",
+        "gpu3",
+        "Unhealthy",
+    ),
+    Mutation(
         "gpu.fabric", "worker3", "gpu.fabric.state", ("gpu3",), "In Progress", "gpu3", "In Progress"
     ),
     Mutation(
@@ -682,16 +710,7 @@ MUTATIONS = (
         ("gpu3",),
         600.0,
         "gpu3",
-        "200 to 600 W",
-    ),
-    Mutation(
-        "gpu.power_range",
-        "worker3",
-        "gpu.power.min_w",
-        ("gpu3",),
-        100.0,
-        "gpu3",
-        "100 to 700 W",
+        "600 W",
     ),
     Mutation(
         "gpu.clock_max_memory",
@@ -901,8 +920,9 @@ MUTATIONS = (
 
 
 ALL = (*MUTATIONS, *MACHINE, *SYSTEM, *NETWORK)
-OF_OTHER_CLUSTERS = frozenset({"node.reachable", "gpu.nvlink_domain"})
-"""Rules that no changed value of this cluster can break: see below, and test_racks.py."""
+OF_OTHER_CLUSTERS = frozenset({"node.reachable", "gpu.nvlink_domain", "gpu.power_module"})
+"""Rules that no changed value of this cluster can break: see below, test_racks.py and
+tests/recordings."""
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda m: f"{m.rule}-{'.'.join(m.path) or m.reading}")

@@ -39,6 +39,7 @@ WAITS: dict[str, dict[str, Any]] = {
     "gpu.iommu": ARGUMENTS,
     "gpu.mig": {"modes": ("GPU-a",)},
     "gpu.mig_layout": {"layouts": ("GPU-a",)},
+    "gpu.page_retirement": {"resets": ("GPU-a",)},
     "gpu.recovery_action": {"resets": ("GPU-a",)},
     "gpu.row_remap": {"resets": ("GPU-a",)},
     "hugepages": ARGUMENTS,

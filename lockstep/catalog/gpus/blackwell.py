@@ -12,6 +12,8 @@ MEASURED = (
 )
 WORKSTATION = "NVIDIA/open-gpu-kernel-modules, README.md: the name has the architecture"
 
+ECC_VARIES = "influxdata/telegraf, pro-6000-maxq-blackwell-v13.xml: ECC is off; logs have both"
+
 MODELS = {
     "b200": GpuModel(
         product_name="NVIDIA B200",
@@ -115,6 +117,7 @@ MODELS = {
         product_name="NVIDIA RTX PRO 6000 Blackwell Server Edition",
         architecture="blackwell",
         memory_mib=97887,
+        ecc=None,
         default_power_limit_w=600.0,
         mig_profiles=(
             "1g.24gb",
@@ -131,6 +134,7 @@ MODELS = {
         ),
         first_driver="575.57.08",
         sources={
+            ECC_VARIES: "ecc",
             WORKSTATION: "architecture",
             LISTED: "product_name",
             LOGS: "memory_mib",
@@ -145,8 +149,10 @@ MODELS = {
         product_name="NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
         architecture="blackwell",
         memory_mib=97887,
+        ecc=None,
         default_power_limit_w=600.0,
         sources={
+            ECC_VARIES: "ecc",
             WORKSTATION: "architecture",
             LISTED: "product_name",
             LOGS: "memory_mib default_power_limit_w",
@@ -156,7 +162,9 @@ MODELS = {
         product_name="NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
         architecture="blackwell",
         memory_mib=97887,
+        ecc=None,
         sources={
+            ECC_VARIES: "ecc",
             WORKSTATION: "architecture",
             LISTED: "product_name",
             LOGS: "memory_mib",

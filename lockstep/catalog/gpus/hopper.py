@@ -16,6 +16,7 @@ MIG_96GB = ("1g.12gb", "1g.12gb+me", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb",
 MIG_141GB = ("1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb")
 MIG_144GB = ("1g.18gb", "1g.18gb+me", "1g.36gb", "2g.36gb", "3g.72gb", "4g.72gb", "7g.144gb")
 
+MODULE = "as the GH200 480GB, which is the same module with other memory"
 GRACE = "NVIDIA GPU operator, platform support: GH200 needs the open kernel modules"
 
 MODELS = {
@@ -127,11 +128,13 @@ MODELS = {
         power_limits_w=(100.0, 900.0),
         max_sm_clock_mhz=1980,
         mig_profiles=MIG_96GB,
+        shares_power=True,
         only_open=True,
         first_listed=535,
         sources={
+            # Recorded: 700 W in force, 900 W set, in a module with 1000 W.
             smi("550.127.05"): "product_name architecture memory_mib default_power_limit_w "
-            "power_limits_w max_sm_clock_mhz",
+            "power_limits_w max_sm_clock_mhz shares_power",
             LISTED: "first_listed",
             MIG_PARTED: "mig_profiles",
             GRACE: "only_open",
@@ -142,11 +145,13 @@ MODELS = {
         architecture="hopper",
         memory_mib=146831,
         mig_profiles=MIG_144GB,
+        shares_power=True,
         only_open=True,
         first_listed=565,
         sources={
             FAMILY: "architecture",
             LISTED: "product_name first_listed",
+            MODULE: "shares_power",
             "nvidia-smi --query-gpu of two real GPUs, driver 580.173.02, in a public "
             "repository": "memory_mib",
             MIG_PARTED: "mig_profiles",

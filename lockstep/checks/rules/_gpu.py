@@ -7,17 +7,18 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
+from lockstep.catalog import gpus
 from lockstep.catalog.gpus import GpuModel
-from lockstep.catalog.nvidia.compatibility import branch
-from lockstep.checks.context import Items, Value, View
+from lockstep.checks.context import Items, View
 from lockstep.checks.looks import together
 from lockstep.checks.rule import SAME_DEVICE, UNREAD, Cause, Skip
-from lockstep.node.readers.gpu import LACKS
+from lockstep.node.readers.gpu_fields import EVERY
 from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.plan.nvidia import NvidiaPlan
 from lockstep.probe.record import MISSING, Unread
 from lockstep.spec.hardware import Gpu
 
+FIELD_OF = {reading: field for reading, field, _ in EVERY}
 P = TypeVar("P")
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ UNREAD_WITH_COUNT = (
     Cause("gpu.count", of=UNREAD),
     Cause("gpu.lost", tag=GONE, of=UNREAD),
     Cause("gpu.recovery_action", at=SAME_DEVICE, of=UNREAD),
+    Cause("gpu.silent", at=SAME_DEVICE, of=UNREAD),
 )
 """If the driver is not responding, this is reported once, not for every reading. The same applies
 to a GPU that is not responding because it needs a reset."""
@@ -91,6 +93,8 @@ def gpus_with(condition: Callable[[Gpu], object]) -> Callable[[View], bool]:
 
 
 has_gpus = gpus_with(lambda gpu: True)
+switched = gpus_with(lambda gpu: gpu.nvswitch or gpu.multi_node_nvlink)
+"""Return whether switches connect the NVLinks of the node's GPUs."""
 on_bus = gpus_with(lambda gpu: gpu.in_sysfs)
 """Return whether the node's GPUs appear in /sys/bus/pci."""
 has_whole_gpus = gpus_with(lambda gpu: not gpu.mig)
@@ -112,17 +116,29 @@ def supported(value: JsonValue) -> JsonValue | Skip:
     return Skip.SKIP if value == NOT_SUPPORTED else value
 
 
-def lacking(value: Value) -> bool:
-    """Return whether nvidia-smi says that the GPU does not have this."""
-    if isinstance(value, Unread):
-        return value.unread.endswith(tuple(f"it is {words}" for words in LACKS))
-    return value == NOT_SUPPORTED
+_in_catalogue = of_gpus(lambda gpu: gpu.name in gpus.known())
 
 
-def branch_of(view: View, device: str) -> int:
-    """Return the driver branch of a GPU (550), or 0 if it is unknown."""
-    version = view.items("gpu.driver_version").get(device)
-    return branch(version) if isinstance(version, str) and version[:1].isdigit() else 0
+def told(reading: str) -> Callable[[View], Items]:
+    """Return a function that returns the values of ``reading``, which the catalogue's models have.
+
+    If such a GPU does not tell one, it is ``Unread``. A GPU that only the description knows may be
+    a virtual one, and one that is partitioned with MIG does not tell everything: their values stay
+    "not supported".
+    """
+
+    def look(view: View) -> Items:
+        items = view.items(reading)
+        if NOT_SUPPORTED not in items.values() or not _in_catalogue(view):
+            return items
+        why = Unread(unread=f"nvidia-smi: {FIELD_OF[reading]} is N/A")
+        modes = view.items("gpu.mig.current")
+        return {
+            device: why if one == NOT_SUPPORTED and modes.get(device) != "Enabled" else one
+            for device, one in items.items()
+        }
+
+    return look
 
 
 def both(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from lockstep.checks.compare import is_number
-from lockstep.checks.context import View
+from lockstep.checks.context import Items, Value, View
 from lockstep.checks.rule import (
     WARNING,
     Bound,
@@ -32,6 +32,7 @@ from lockstep.checks.rules._gpu import (
     has_whole_gpus,
     only_where,
     supported,
+    told,
 )
 
 CLOCK = "gpu.clocks.sm_mhz"
@@ -58,13 +59,35 @@ def _clock_idle_words(clock: JsonValue, limit: JsonValue) -> tuple[str, str]:
     return f"{clock} MHz idle", f"at {'least' if below else 'most'} {limit:g} MHz"
 
 
-ROUNDED_MHZ = 1
+ROUNDED = 0.001
+"""A clock is at its maximum if it is lower by less than this part: recorded are a T4 with 5000 of
+5001 MHz and an H200 with 3199 of 3201 MHz."""
+CALM = 0.5
+"""An idle GPU that has just woken up, or worked a moment ago, may have up to this part of its
+maximum clock, or half as much more (recorded: an idle A100 with 930 of 1410 MHz)."""
+
+
+def _idle_clocks(view: View) -> Items:
+    """Return the clock of each GPU. Without a declared range, all calm clocks count as equal."""
+    items = view.items(CLOCK)
+    gpu = view.plan.hardware.hardware.nvidia_gpu
+    if gpu is None or gpu.clocks_mhz is not None:
+        return items
+    most = view.items("gpu.clocks.max_sm_mhz")
+
+    def calm(device: str, clock: Value) -> Value:
+        limit = most.get(device)
+        if not isinstance(clock, int) or not isinstance(limit, int):
+            return clock
+        return max(clock, int(limit * CALM))
+
+    return {device: calm(device, clock) for device, clock in items.items()}
 
 
 def _full_clock(clock: JsonValue, most: JsonValue) -> JsonValue:
-    """Return the maximum for a clock that is rounded: a T4 runs at 5000 of 5001 MHz."""
-    rounded = is_number(clock) and is_number(most) and 0 <= most - clock <= ROUNDED_MHZ
-    return most if rounded else clock
+    """Return the maximum for a clock that is as good as full."""
+    full = is_number(clock) and is_number(most) and most * (1 - ROUNDED) <= clock <= most
+    return most if full else clock
 
 
 def _application_clock(id: str, which: str, field: str, now: str, default: str) -> Rule:
@@ -149,21 +172,19 @@ RULES = (
             "high clock stays hot while idle. A GPU that is locked to a low clock stays slow."
         ),
         blind=(
-            "A lock that allows the lowest clock and so shows up only under load. GPUs that are in "
-            "use or partitioned with MIG. A hardware class in which no range is declared and most "
-            "GPUs are locked."
+            "A lock that allows the lowest clock and so shows up only under load. Clocks up to "
+            "three quarters of the maximum. GPUs that are in use or partitioned with MIG. A "
+            "hardware class in which no range is declared and most GPUs are locked."
         ),
         source="nvidia-smi(1), --lock-gpu-clocks; idle H100 and H200: 345 MHz",
         reading=CLOCK,
         look=Look(
             only_where(
-                only_where(
-                    lambda view: view.items(CLOCK), "gpu.utilization", lambda load: load == 0
-                ),
+                only_where(_idle_clocks, "gpu.utilization", lambda load: load == 0),
                 "gpu.memory.used_mib",
                 lambda mib: isinstance(mib, int) and mib < UNUSED_MIB,
             ),
-            pick=lambda clock: Skip.SKIP if clock is None else clock,
+            pick=lambda clock: Skip.SKIP if clock is None else supported(clock),
             devices=DEVICES,
         ),
         kind=Kind.WITHIN,
@@ -187,7 +208,7 @@ RULES = (
         "The clock that a GPU reaches under load, where heat and power caps limit it. Locked "
         "clocks, which do not change the maximum.",
         *same_device("gpu.name"),
-        look=Look(devices=DEVICES),
+        look=Look(told("gpu.clocks.max_sm_mhz"), pick=supported, devices=DEVICES),
     ),
     _clock_max(
         "gpu.clock_max_memory",

@@ -29,7 +29,6 @@ from lockstep.checks.rules._gpu import (
     UNREAD_WITH_COUNT,
     UNREAD_WITH_MIG,
     UNREAD_WITH_PCI,
-    branch_of,
     has_all,
     has_gpus,
     has_whole_gpus,
@@ -37,11 +36,13 @@ from lockstep.checks.rules._gpu import (
     on_bus,
     planned_count,
     supported,
+    told,
 )
 from lockstep.checks.rules.driver import DRIVER
 from lockstep.checks.rules.gpu_clocks import UNUSED_MIB
 from lockstep.checks.rules.slurm import seen_by_slurm
 from lockstep.node.check.judge import Judgement
+from lockstep.node.readers.gpu_lost import NO_DRIVER
 from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import Unread
 from lockstep.report import alike
@@ -64,32 +65,43 @@ def _idle(view: View) -> bool:
     return isinstance(entry, dict) and entry.get("state") == ["IDLE"]
 
 
-NAMES_THE_VENDOR, COUNTS_RESERVED = 465, 510
-"""The branches from which names begin with NVIDIA, and from which memory.total includes the memory
-that the driver reserves. Before, an A100 shows 40536 of 40960 MiB, and a T4 15109 of 15360 MiB."""
 RESERVED = 0.02
-"""The driver reserves less than this part of the memory."""
+"""The driver reserves less than this part of the memory. Before branch 510, memory.total leaves it
+out: an A100 shows 40536 of 40960 MiB, and a T4 15109 of 15360 MiB."""
+OF_ECC = 1 / 16
+"""The part of a GDDR memory that ECC takes: an L40S has 46068 MiB with ECC and 49140 without."""
 
 
 def _memory(view: View) -> Items:
-    """Return the memory size of each GPU, with the memory that old drivers leave out."""
+    """Return each GPU's memory size; the model's, if driver and ECC explain the difference."""
     whole = of_model(lambda model: model.memory_mib)(view) or 0
+    items = told("gpu.memory.total_mib")(view)
+    delivered = of_model(lambda model: model.ecc)(view)
+    modes = view.items("gpu.ecc.current")
 
     def size(device: str, mib: Value) -> Value:
-        old = 0 < branch_of(view, device) < COUNTS_RESERVED
-        close = isinstance(mib, int) and whole * (1 - RESERVED) <= mib <= whole
-        return whole if old and close else mib
+        on = modes.get(device)
+        sizes = [float(whole)]
+        if delivered is not False and on == "Disabled":
+            sizes.append(whole / (1 - OF_ECC))
+        if delivered is not True and on == "Enabled":
+            sizes.append(whole * (1 - OF_ECC))
+        known = isinstance(mib, int) and any(_close(mib, one) for one in sizes)
+        return whole if known else mib
 
-    return {device: size(device, mib) for device, mib in view.items("gpu.memory.total_mib").items()}
+    return {device: size(device, mib) for device, mib in items.items()} if whole else items
+
+
+def _close(mib: int, whole: float) -> bool:
+    return whole * (1 - RESERVED) <= mib <= whole + 1
 
 
 def _names(view: View) -> Items:
-    """Return the name of each GPU, with the vendor's name that old drivers leave out."""
+    """Return the name of each GPU, with the vendor's name that some drivers leave out."""
     full = of_model(lambda model: model.product_name)(view) or ""
 
     def name(device: str, shown: Value) -> Value:
-        old = 0 < branch_of(view, device) < NAMES_THE_VENDOR
-        return full if old and f"NVIDIA {shown}" == full else shown
+        return full if f"NVIDIA {shown}" == full else shown
 
     return {device: name(device, shown) for device, shown in view.items("gpu.name").items()}
 
@@ -144,6 +156,8 @@ RULES = (
                     refusals=(
                         *(f"nvidia-smi: exit {status}:" for status in (9, 12, 15, 18)),
                         "nvidia-smi: exit 255: Failed to initialize NVML",
+                        "nvidia-smi: exit 255: NVIDIA-SMI has failed",
+                        f"{NO_DRIVER}:",
                     ),
                 )
             ],
@@ -205,39 +219,16 @@ RULES = (
         ),
     ),
     Rule(
-        id="gpu.lost",
-        claim="Every GPU answers the driver.",
-        why=(
-            "A GPU that is lost, or that cannot be used before a reset, fails every job that gets "
-            "it. nvidia-smi may still list it, and may still exit 0."
-        ),
-        blind="A GPU that is missing altogether, which gpu.count finds.",
-        source=(
-            "nvml.h, NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED, NVML_ERROR_UNKNOWN; the "
-            "programs of the branches 418 to 555"
-        ),
-        reading="gpu.lost",
-        expected=same("an answer"),
-        repair=by_hand(
-            "drain {node}, look for Xid errors (journalctl -k -g Xid) and power-cycle the node; "
-            "reseat or replace the GPU if it does not come back"
-        ),
-        tags=lambda view, device: frozenset({GONE}),
-        applies=has_gpus,
-        on_node=OnNode(Local.JOBS),
-        explained_by=(Cause("gpu.count", of=UNREAD), Cause("gpu.xid", tag=LOST)),
-    ),
-    Rule(
         id="gpu.memory",
         claim="Every GPU has the memory size of its model or, if not known, of its peers.",
         why="A job that fits into the memory of all other GPUs fails on a GPU with less memory.",
         blind=(
-            "Memory errors. Memory that other processes use. On drivers older than 510, up to 2 % "
-            "less memory, because they leave out what the driver reserves."
+            "Memory errors. Memory that other processes use. Up to 2 % less memory, because some "
+            "drivers leave out what they reserve."
         ),
         source="lockstep/catalog/gpus",
         reading="gpu.memory.total_mib",
-        look=Look(_memory, devices=DEVICES),
+        look=Look(_memory, pick=supported, devices=DEVICES),
         expected=same(of_model(lambda model: model.memory_mib)),
         peers=Peers.CLASS,
         text=Text(lambda value: f"{value} MiB"),
@@ -261,7 +252,7 @@ RULES = (
         ),
         source="nvidia-smi --help-query-gpu, memory.used; measured on an idle H200: 0 MiB",
         reading="gpu.memory.used_mib",
-        look=Look(devices=DEVICES),
+        look=Look(pick=supported, devices=DEVICES),
         kind=Kind.ABSOLUTE,
         expected=at_most(UNUSED_MIB),
         text=Text(lambda mib: f"{mib} MiB in use"),

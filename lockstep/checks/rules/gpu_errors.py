@@ -35,23 +35,19 @@ from lockstep.checks.rules._gpu import (
     UNREAD_WITH_COUNT,
     UNREAD_WITH_MIG,
     both,
-    gpus_with,
     has_gpus,
     has_whole_gpus,
     of_gpus,
     of_model,
     of_own_model,
     supported,
+    told,
 )
 from lockstep.checks.rules.boot import own_kernel
 from lockstep.node.check.judge import Judgement
 from lockstep.node.readers.reading import NOT_SUPPORTED
-from lockstep.plan.reboot import RECOVERED
 from lockstep.probe.record import Unread
 from lockstep.report import Severity
-
-ASKED = "the driver asks for an action"
-
 
 PENDING, FAILURE = "gpu.remapped.pending", "gpu.remapped.failure"
 WITHOUT = ("volta", "turing")
@@ -75,12 +71,23 @@ def _row_remap_items(view: View) -> Items:
 
     A model of an unknown architecture may be older than Ampere, and remap none either.
     """
-    may_lack = not of_gpus(lambda gpu: gpu.ecc)(view) or bool(of_own_model(view))
+    may_lack = not of_gpus(lambda gpu: gpu.ecc_wanted)(view) or bool(of_own_model(view))
     without = FINE if may_lack else NO_REMAPS
     return {
         device: without if one == NOT_SUPPORTED else one
         for device, one in _row_remaps(view).items()
     }
+
+
+_all_volatile = told("gpu.ecc.uncorrected_volatile")
+
+
+def _volatile(view: View) -> Items:
+    """Return the errors of each GPU. Without ECC, it counts none."""
+    modes = view.items("gpu.ecc.current")
+    off = {device for device, mode in modes.items() if mode in ("Disabled", NOT_SUPPORTED)}
+    items = _all_volatile(view)
+    return {**items, **dict.fromkeys(off & items.keys(), NOT_SUPPORTED)} if off else items
 
 
 _can_remap = of_model(lambda model: model.architecture not in WITHOUT)
@@ -176,14 +183,24 @@ RULES = (
         blind="Errors before the last reset or reboot. Corrected errors.",
         source="nvidia-smi --help-query-gpu, ecc.errors.uncorrected.volatile.total",
         reading="gpu.ecc.uncorrected_volatile",
-        look=Look(devices=DEVICES),
+        look=Look(_volatile, pick=supported, devices=DEVICES),
         expected=same(0),
         text=Text(lambda value: f"{value} errors" if value != 1 else "1 error"),
         repair=by_hand(
             f"{REBOOT}; if the errors come back, run dcgmi diag -r 3 and have {{device}} replaced"
         ),
-        applies=gpus_with(lambda gpu: gpu.ecc),
-        on_node=OnNode(Local.JOBS),
+        applies=has_gpus,
+        on_node=OnNode(
+            Local.JOBS,
+            lambda view: [
+                Judgement(
+                    ("gpu.ecc.uncorrected_volatile",),
+                    devices=DEVICES,
+                    expected=0,
+                    shown="{} errors",
+                )
+            ],
+        ),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.ecc", at=SAME_DEVICE, of=UNREAD)),
     ),
     _counter(
@@ -204,36 +221,25 @@ RULES = (
         ),
     ),
     Rule(
-        id="gpu.recovery_action",
-        claim="No GPU needs a recovery action.",
-        why=(
-            "Jobs on a GPU in a bad state fail. The driver detects the state and reports the "
-            "action to take."
-        ),
-        blind=(
-            "On drivers without the field gpu_recovery_action: GPUs that need an action other than "
-            "a reset."
-        ),
-        source="nvidia-smi --help-query-gpu, gpu_recovery_action",
-        reading="gpu.recovery_action",
-        look=Look(devices=DEVICES),
-        expected=same("None"),
+        id="gpu.page_retirement",
+        claim="No GPU has a memory page that waits for its retirement.",
+        why="Until the next reset, programs still get the bad page.",
+        blind="Pages that are already retired. GPUs from Ampere on, which remap rows instead.",
+        source="NVIDIA dynamic page retirement; nvidia-smi --help-query-gpu, retired_pages.pending",
+        reading="gpu.retired.pending",
+        look=Look(pick=supported, devices=DEVICES),
+        expected=same("No"),
+        text=Text(lambda value: f"retirement pending: {value}"),
         repair=by_hand(
-            "drain {node}, then take the action that the driver names for {device}",
+            "drain {node} and reset {device}",
             pending=Pending(
-                lambda view, device: view.items("gpu.recovery_action").get(device) in RECOVERED,
-                "The GPU needs a reset or a reboot, which the rollout performs.",
+                lambda view, device: view.items("gpu.retired.pending").get(device) == "Yes",
+                "The page is retired at the next GPU reset. A reboot resets the GPU.",
             ),
         ),
-        tags=lambda view, device: frozenset({ASKED}),
         applies=has_gpus,
         on_node=OnNode(Local.JOBS),
-        explained_by=(
-            *UNREAD_WITH_COUNT,
-            # Only a reported action explains errors. If the action could not be read, it explains
-            # other fields that could not be read.
-            *same_device("gpu.ecc_uncorrected", "gpu.row_remap", "gpu.xid", tag=ASKED),
-        ),
+        explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.ecc_uncorrected")),
     ),
     Rule(
         id="gpu.row_remap",
@@ -258,9 +264,12 @@ RULES = (
             ),
         ),
         applies=lambda view: has_whole_gpus(view) and bool(_can_remap(view)),
-        # A pending remap does not drain the node: the rollout drains it and resets the GPU.
         on_node=OnNode(
-            Local.JOBS, lambda view: [Judgement((FAILURE,), devices=DEVICES, expected="No")]
+            Local.JOBS,
+            lambda view: [
+                Judgement((FAILURE,), devices=DEVICES, expected="No", shown="remap failed: {}"),
+                Judgement((PENDING,), devices=DEVICES, expected="No", shown="remap pending: {}"),
+            ],
         ),
         explained_by=(
             *UNREAD_WITH_COUNT,

@@ -1,4 +1,4 @@
-"""Rules about GPU drivers and firmware, and about the output and speed of nvidia-smi."""
+"""Rules about GPU drivers and firmware, and about what nvidia-smi answers for a GPU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from lockstep.checks.rule import (
     Cause,
     Expected,
     Kind,
+    Local,
     Look,
+    OnNode,
     Peers,
+    Pending,
     Rule,
     Text,
     by_hand,
@@ -25,17 +28,21 @@ from lockstep.checks.rule import (
 )
 from lockstep.checks.rules._gpu import (
     DEVICES,
+    GONE,
+    LOST,
     UNREAD_WITH_COUNT,
     both,
     has_gpus,
     supported,
     up_to,
 )
-from lockstep.node.readers.gpu_fields import GPU_OPTIONAL_FIELDS
+from lockstep.node.readers.gpu_fields import ALWAYS, EVERY
 from lockstep.node.readers.gpu_nvlink import NVLINK_ERRORS
 from lockstep.node.readers.reading import NOT_SUPPORTED
+from lockstep.plan.reboot import RECOVERED
 from lockstep.probe.record import MISSING, Unread
 
+ASKED = "the driver asks for an action"
 TIMES, SLOW_S = 3, 2.0
 FLASH = (
     "flash VBIOS {expected} onto each GPU of {node} that has a different VBIOS (drain {node} "
@@ -44,7 +51,7 @@ FLASH = (
 
 
 FIELDS = (
-    *((name, field) for name, field, _ in GPU_OPTIONAL_FIELDS),
+    *((name, field) for name, field, _ in EVERY if name not in ALWAYS),
     *((f"gpu.nvlink.{kind}", f"NVLink errors ({kind})") for kind in NVLINK_ERRORS),
 )
 
@@ -104,6 +111,88 @@ RULES = (
         applies=has_gpus,
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.persistence"), Cause("unit.active")),
     ),
+    Rule(
+        id="gpu.lost",
+        claim="Every GPU answers the driver.",
+        why=(
+            "A GPU that is lost, or that cannot be used before a reset, fails every job that gets "
+            "it. nvidia-smi may still list it, and may still exit 0."
+        ),
+        blind="A GPU that is missing altogether, which gpu.count finds.",
+        source=(
+            "nvml.h, NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED, NVML_ERROR_UNKNOWN; the "
+            "programs of the branches 418 to 555"
+        ),
+        reading="gpu.lost",
+        expected=same("an answer"),
+        repair=by_hand(
+            "drain {node}, look for Xid errors (journalctl -k -g Xid) and power-cycle the node; "
+            "reseat or replace the GPU if it does not come back"
+        ),
+        tags=lambda view, device: frozenset({GONE}),
+        applies=has_gpus,
+        on_node=OnNode(Local.JOBS),
+        explained_by=(Cause("gpu.count", of=UNREAD), Cause("gpu.xid", tag=LOST)),
+    ),
+    Rule(
+        id="gpu.silent",
+        claim="Every GPU tells the driver its power, temperature, clocks and load.",
+        why=(
+            "If a GPU answers with an error, nvidia-smi shows ERR! in its table. Such a GPU often "
+            "falls off the bus soon, and programs on it hang."
+        ),
+        blind="GPUs that do not support a value. GPUs that give no values at all (gpu.lost).",
+        source=(
+            "nvml.h, NVML_ERROR_UNKNOWN; nvidia-smi --help-query-gpu, power.draw, temperature.gpu, "
+            "pstate, enforced.power.limit, clocks.current.sm, utilization.gpu, memory.used"
+        ),
+        reading="gpu.silent",
+        look=Look(devices=DEVICES),
+        expected=same(""),
+        text=Text(words=lambda found, expected: (str(found), "an answer")),
+        repair=by_hand(
+            "drain {node}, look for Xid errors (journalctl -k -g Xid) and reboot the node; reseat "
+            "or replace {device} if the errors come back"
+        ),
+        applies=has_gpus,
+        on_node=OnNode(Local.JOBS),
+        explained_by=(Cause("gpu.count", of=UNREAD), Cause("gpu.lost", tag=GONE, of=UNREAD)),
+    ),
+    Rule(
+        id="gpu.recovery_action",
+        claim="No GPU needs a recovery action.",
+        why=(
+            "Jobs on a GPU in a bad state fail. The driver detects the state and reports the "
+            "action to take."
+        ),
+        blind=(
+            "On drivers without the field gpu_recovery_action: GPUs that need an action other than "
+            "a reset. Before branch 535: GPUs that need a reset and still give values."
+        ),
+        source=(
+            "nvidia-smi --help-query-gpu, gpu_recovery_action; on drivers that lack it, "
+            "reset_status.reset_required and reset_status.drain_and_reset_recommended"
+        ),
+        reading="gpu.recovery_action",
+        look=Look(pick=supported, devices=DEVICES),
+        expected=same("None"),
+        repair=by_hand(
+            "drain {node}, then take the action that the driver names for {device}",
+            pending=Pending(
+                lambda view, device: view.items("gpu.recovery_action").get(device) in RECOVERED,
+                "The GPU needs a reset or a reboot, which the rollout performs.",
+            ),
+        ),
+        tags=lambda view, device: frozenset({ASKED}),
+        applies=has_gpus,
+        on_node=OnNode(Local.JOBS),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            # Only a reported action explains errors. If the action could not be read, it explains
+            # other fields that could not be read.
+            *same_device("gpu.ecc_uncorrected", "gpu.row_remap", "gpu.xid", tag=ASKED),
+        ),
+    ),
     _alike(
         id="gpu.driver_version",
         claim="All nodes of a hardware class run the same GPU driver.",
@@ -158,6 +247,7 @@ RULES = (
             "drain {node}, then get new firmware for {device} from the vendor, or replace {device}"
         ),
         applies=has_gpus,
+        on_node=OnNode(Local.HEALTH),
         explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(
@@ -223,6 +313,7 @@ RULES = (
         blind="The same outdated VBIOS on all nodes, if none is declared.",
         source="nvidia-smi --help-query-gpu, vbios_version",
         reading="gpu.vbios",
+        look=Look(pick=supported, devices=DEVICES),
         expected=same(lambda view: view.plan.hardware.hardware.firmware.vbios),
         severity=WARNING,
         repair=by_hand(FLASH, peers=FLASH),

@@ -28,14 +28,14 @@ from lockstep.checks.rules._gpu import (
     after_reset,
     both,
     has_gpus,
-    lacking,
     of_gpus,
     of_model,
     supported,
+    told,
 )
 from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.plan.nvidia import mig_missing
-from lockstep.spec.hardware import Gpu
+from lockstep.probe.record import Unread
 
 SHOWN = {
     "default": "Default",
@@ -45,12 +45,12 @@ SHOWN = {
 """Maps the compute modes in the description to their names in the output of nvidia-smi."""
 
 
-def _wanted_mode(mode: Callable[[Gpu], object]) -> Callable[[View], str | None]:
-    """Return a function that formats the declared mode as nvidia-smi prints it."""
-    return of_gpus(lambda gpu: "Enabled" if mode(gpu) else "Disabled")
+def _shown(mode: object) -> str | None:
+    """Return a mode as nvidia-smi prints it; None if nobody declared it."""
+    return None if mode is None else "Enabled" if mode else "Disabled"
 
 
-_ecc_wanted = _wanted_mode(lambda gpu: gpu.ecc)
+_ecc_wanted = of_gpus(lambda gpu: _shown(gpu.ecc_wanted))
 _ecc_modes = both("gpu.ecc.current", "gpu.ecc.pending", after_reset)
 
 
@@ -60,7 +60,7 @@ def _ecc(view: View) -> Items:
     return {device: "Disabled" if one == NOT_SUPPORTED else one for device, one in modes}
 
 
-_mig_wanted = _wanted_mode(lambda gpu: gpu.mig)
+_mig_wanted = of_gpus(lambda gpu: _shown(bool(gpu.mig)))
 _mig_devices = of_gpus(lambda gpu: list[JsonValue](sorted(gpu.mig)))
 _divisible = of_model(lambda model: model.mig_profiles != ())
 _mig_known = of_model(lambda model: model.mig_profiles is not None)
@@ -71,7 +71,11 @@ def _mig_items(view: View) -> Items:
     """Return the MIG mode of each GPU. A model of which it is not known may not support MIG."""
     unknown = not _mig_known(view)
     modes = _mig_modes(view).items()
-    return {device: "Disabled" if unknown and lacking(one) else one for device, one in modes}
+    lacks = Unread(unread="nvidia-smi: mig.mode.current is N/A")
+    return {
+        device: one if one != NOT_SUPPORTED else "Disabled" if unknown else lacks
+        for device, one in modes
+    }
 
 
 def _mode_repair(reading: str, wanted: Callable[[View], str | None]) -> Repair:
@@ -152,7 +156,7 @@ RULES = (
         blind="Processes that are already running on the GPU.",
         source="nvidia-smi(1), compute mode",
         reading="gpu.compute_mode",
-        look=Look(devices=DEVICES),
+        look=Look(told("gpu.compute_mode"), pick=supported, devices=DEVICES),
         expected=same(of_gpus(lambda gpu: SHOWN[gpu.compute_mode])),
         repair=by_role("gpu_settings"),
         applies=has_gpus,
@@ -182,13 +186,17 @@ RULES = (
     ),
     Rule(
         id="gpu.ecc",
-        claim="The ECC mode of every GPU is as declared, now and after the next reset.",
+        claim=(
+            "The ECC mode of every GPU is as declared, or as the model is delivered, now and after "
+            "the next reset. If neither is known, all GPUs of a hardware class have the same mode."
+        ),
         why="Without ECC, a flipped bit ends up in the model's weights unnoticed.",
         blind="Corrected errors, which gpu.ecc_corrected counts.",
         source="nvidia-smi --help-query-gpu, ecc.mode",
         reading="gpu.ecc.current",
         look=Look(_ecc, devices=DEVICES),
         expected=same(_ecc_wanted),
+        peers=Peers.CLASS,
         repair=_mode_repair("gpu.ecc.pending", _ecc_wanted),
         applies=has_gpus,
         explained_by=UNREAD_WITH_COUNT,
@@ -241,7 +249,10 @@ RULES = (
     ),
     Rule(
         id="gpu.persistence",
-        claim="Every GPU has the declared persistence mode.",
+        claim=(
+            "Every GPU has the declared persistence mode. If none is declared and Lockstep does "
+            "not install the driver, all GPUs of a hardware class have the same mode."
+        ),
         why=(
             "Without persistence mode, a GPU loses its power limit and locked clocks between jobs, "
             "and each job starts slowly."
@@ -249,8 +260,9 @@ RULES = (
         blind="Whether nvidia-persistenced or the legacy persistence mode keeps the driver loaded.",
         source="NVIDIA driver persistence documentation",
         reading="gpu.persistence",
-        look=Look(devices=DEVICES),
-        expected=same(_wanted_mode(lambda gpu: gpu.persistence)),
+        look=Look(told("gpu.persistence"), pick=supported, devices=DEVICES),
+        expected=same(lambda view: _shown(view.plan.gpu_persistence)),
+        peers=Peers.CLASS,
         severity=WARNING,
         repair=by_role("gpu_settings"),
         applies=has_gpus,

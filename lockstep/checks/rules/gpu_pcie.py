@@ -35,6 +35,7 @@ from lockstep.checks.rules._gpu import (
     on_bus,
     only_where,
     supported,
+    told,
     up_to,
 )
 from lockstep.checks.rules.boot import STARTED_SO, started_otherwise, waiting_argument
@@ -339,7 +340,7 @@ RULES = (
             "of the bridge above the GPU; clouds give an L40S, T4 or A10G 8 of 16 lanes"
         ),
         reading="gpu.pcie.width_current",
-        look=Look(_widths, devices=DEVICES),
+        look=Look(_widths, pick=supported, devices=DEVICES),
         expected=Expected(default="gpu.pcie.width_max"),
         text=Text(lambda value: f"x{value}", detail=_width_allowed),
         repair=by_hand(
@@ -358,7 +359,7 @@ RULES = (
         blind="A hardware class in which all slots have too few lanes.",
         source="nvidia-smi --help-query-gpu, pcie.link.width.max",
         reading="gpu.pcie.width_max",
-        look=Look(devices=DEVICES),
+        look=Look(told("gpu.pcie.width_max"), pick=supported, devices=DEVICES),
         peers=Peers.CLASS,
         text=Text(lambda value: f"at most x{value}"),
         repair=by_hand(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from pydantic import JsonValue
 
 from lockstep.catalog.gpus import GpuModel
 from lockstep.checks.compare import is_number
-from lockstep.checks.context import View
+from lockstep.checks.context import Items, View
 from lockstep.checks.rule import (
     SAME_DEVICE,
     WARNING,
@@ -25,6 +26,7 @@ from lockstep.checks.rule import (
     by_role,
     same,
     same_device,
+    some,
 )
 from lockstep.checks.rules._gpu import (
     BRAKE,
@@ -32,13 +34,14 @@ from lockstep.checks.rules._gpu import (
     DEVICES,
     HEAT,
     UNREAD_WITH_COUNT,
-    both,
     has_gpus,
     of_gpus,
     of_model,
     supported,
+    told,
     watts,
 )
+from lockstep.node.check.judge import Judgement
 
 ENFORCED = "gpu.power.enforced_w"
 
@@ -51,12 +54,76 @@ def _capped(view: View, device: str) -> str:
     return f"capped outside the driver, which requests {watts(asked)}"
 
 
-def _limits(model: GpuModel) -> str | None:
-    return None if model.power_limits_w is None else _text(*model.power_limits_w)
+def _lower(
+    reading: str, of: Callable[[GpuModel], float | None]
+) -> Callable[[View], dict[str, JsonValue]]:
+    """Return a function that expects the model's value of the GPUs that have a lower one.
+
+    Vendors of machines raise the limits of a model (recorded: an A100 with 500 W, not 400 W). Such
+    GPUs are compared with their peers.
+    """
+    usual = of_model(of)
+
+    def expected(view: View) -> dict[str, JsonValue]:
+        wanted = usual(view)
+        return {
+            device: wanted
+            for device, watt in view.items(reading).items()
+            if wanted is not None and is_number(watt) and watt < wanted
+        }
+
+    return expected
 
 
-def _text(least: object, most: object) -> str:
-    return f"{least:g} to {most:g} W"
+_shares = of_model(lambda model: model.shares_power)
+_limit = of_gpus(lambda gpu: gpu.power_limit_w)
+
+
+def _by_module(view: View) -> set[str]:
+    """Return the GPUs whose module holds their limit below the one that was set."""
+    if not _shares(view) or _limit(view) is not None:
+        return set()
+    enforced, asked = view.items(ENFORCED), view.items("gpu.power.requested_w")
+    return {
+        device
+        for device, watt in enforced.items()
+        if is_number(watt) and is_number(limit := asked.get(device)) and watt < limit
+    }
+
+
+_all_limits = told(ENFORCED)
+
+
+def _limits(view: View) -> Items:
+    """Return the limits in force, without those that a module holds down."""
+    held = _by_module(view)
+    items = _all_limits(view)
+    return {**items, **dict.fromkeys(held, None)} if held else items
+
+
+def _shared_limits(view: View) -> Items:
+    """Return the limits that a module holds down."""
+    held = _by_module(view)
+    return {device: watt if device in held else None for device, watt in _all_limits(view).items()}
+
+
+def _given(value: JsonValue) -> JsonValue | Skip:
+    return Skip.SKIP if value is None else supported(value)
+
+
+def _limit_judged(view: View) -> list[Judgement]:
+    limit = _limit(view)
+    if limit is None and _shares(view):
+        return []
+    return [
+        Judgement(
+            (ENFORCED,),
+            devices=DEVICES,
+            expected=limit,
+            reference="gpu.power.default_w",
+            shown="{} W",
+        )
+    ]
 
 
 BITS = {0x20: "SW thermal slowdown", 0x40: "HW thermal slowdown", 0x80: "HW power brake"}
@@ -113,7 +180,10 @@ RULES = (
     ),
     Rule(
         id="gpu.power_default",
-        claim="Every GPU has the default power limit of its model or, if not known, of its peers.",
+        claim=(
+            "Every GPU has at least the default power limit of its model, and the same one as its "
+            "peers."
+        ),
         why=(
             "gpu.power_limit relies on this default. A GPU with different firmware, or of a "
             "different variant, can have a different default."
@@ -121,8 +191,8 @@ RULES = (
         blind="The power limit in force, which gpu.power_limit checks.",
         source="lockstep/catalog/gpus",
         reading="gpu.power.default_w",
-        look=Look(devices=DEVICES),
-        expected=same(of_model(lambda model: model.default_power_limit_w)),
+        look=Look(told("gpu.power.default_w"), pick=supported, devices=DEVICES),
+        expected=some(_lower("gpu.power.default_w", lambda model: model.default_power_limit_w)),
         peers=Peers.CLASS,
         text=Text(watts),
         repair=by_hand(COMPARE_VARIANT),
@@ -137,8 +207,8 @@ RULES = (
         source="nvidia-smi --help-query-gpu, enforced.power.limit",
         # The enforced limit is the lowest of all limits; power.limit is only the requested one.
         reading=ENFORCED,
-        look=Look(devices=DEVICES),
-        expected=same(of_gpus(lambda gpu: gpu.power_limit_w), default="gpu.power.default_w"),
+        look=Look(_limits, pick=_given, devices=DEVICES),
+        expected=same(_limit, default="gpu.power.default_w"),
         peers=Peers.CLASS,
         text=Text(watts, detail=_capped),
         repair=by_role(
@@ -151,26 +221,53 @@ RULES = (
             ),
         ),
         applies=has_gpus,
-        on_node=OnNode(Local.JOBS),
+        on_node=OnNode(Local.JOBS, _limit_judged),
         explained_by=(*UNREAD_WITH_COUNT, Cause("gpu.power_default", at=SAME_DEVICE)),
     ),
     Rule(
+        id="gpu.power_module",
+        claim="Modules hold the power limits of their GPUs down alike in a hardware class.",
+        why="A GPU with a lower limit than its peers slows down the whole job.",
+        blind=(
+            "The same low limit on all nodes. GPUs of other models, and GPUs with a declared "
+            "limit, which gpu.power_limit checks."
+        ),
+        source=(
+            "nvidia-smi -q of a GH200, driver 550.127.05: 700 W in force, 900 W set, in a module "
+            "with 1000 W"
+        ),
+        reading=ENFORCED,
+        look=Look(_shared_limits, pick=_given, devices=DEVICES),
+        peers=Peers.CLASS,
+        text=Text(watts, detail=_capped),
+        repair=by_hand(
+            peers=(
+                "compare the power settings of {node} (BMC, firmware, nvidia-smi -q: Module Power "
+                "Readings) with those of its peers"
+            )
+        ),
+        applies=lambda view: bool(_shares(view)),
+        explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.power_default", "gpu.power_limit")),
+    ),
+    Rule(
         id="gpu.power_range",
-        claim="Every GPU has the power limit range of its model or, if not known, of its peers.",
+        claim=(
+            "The highest power limit of every GPU is at least that of its model, and the same as "
+            "that of its peers."
+        ),
         why=(
             "Different firmware can lower the maximum limit. The driver then rejects a planned "
             "limit above it."
         ),
         blind="A limit that is within the range but too low, which gpu.power_limit finds.",
-        source=(
-            "lockstep/catalog/gpus; nvidia-smi --help-query-gpu, power.min_limit, power.max_limit"
-        ),
+        source="lockstep/catalog/gpus; nvidia-smi --help-query-gpu, power.max_limit",
         reading="gpu.power.max_w",
-        look=Look(
-            both("gpu.power.min_w", "gpu.power.max_w", _text), pick=supported, devices=DEVICES
+        look=Look(pick=supported, devices=DEVICES),
+        expected=some(
+            _lower("gpu.power.max_w", lambda model: (model.power_limits_w or (None, None))[1])
         ),
-        expected=same(of_model(_limits)),
         peers=Peers.CLASS,
+        text=Text(watts),
         repair=by_hand(COMPARE_VARIANT),
         applies=has_gpus,
         explained_by=(*UNREAD_WITH_COUNT, *same_device("gpu.power_default", "gpu.name")),
@@ -196,6 +293,18 @@ RULES = (
         ),
         tags=_slowdown_tags,
         applies=has_gpus,
+        # Only idle nodes are drained for it: a GPU is still hot when a job ends.
+        on_node=OnNode(
+            Local.HEALTH,
+            lambda view: [
+                Judgement(
+                    ("gpu.slowdown.active",),
+                    devices=DEVICES,
+                    bits=tuple(BITS),
+                    bit_names=tuple(BITS.values()),
+                )
+            ],
+        ),
         explained_by=UNREAD_WITH_COUNT,
     ),
     Rule(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from functools import partial
 
 from pydantic import JsonValue
@@ -24,7 +23,6 @@ from lockstep.checks.rule import (
     Severities,
     Text,
     by_hand,
-    by_role,
     same,
     same_device,
 )
@@ -33,34 +31,22 @@ from lockstep.checks.rules._gpu import (
     OF_NVLINK,
     RESET_TOGETHER,
     UNREAD_WITH_COUNT,
-    both,
-    gpus_with,
     has_all,
     has_gpus,
     has_whole_gpus,
-    lacking,
     of_model,
-    of_own_model,
     supported,
+    switched,
 )
 from lockstep.checks.rules.boot import own_kernel
-from lockstep.checks.rules.driver import FABRIC_MANAGER
-from lockstep.node.check.judge import Judgement
+from lockstep.node.check.judge import Judgement, tally
 from lockstep.node.readers.reading import NOT_SUPPORTED
-from lockstep.plan import nvidia
 from lockstep.probe.record import MISSING
 from lockstep.report import Severity
 
 LINKS = "gpu.nvlink.links"
-CLUSTER, CLIQUE = "gpu.fabric.cluster", "gpu.fabric.clique"
-STATE, STATUS = "gpu.fabric.state", "gpu.fabric.status"
-JOINED = "Completed, Success"
-SILENT = ("volta", "turing", "ampere")
 
 
-_switched = gpus_with(lambda gpu: gpu.nvswitch or gpu.multi_node_nvlink)
-_in_domain = gpus_with(lambda gpu: gpu.multi_node_nvlink)
-_silent = of_model(lambda model: model.architecture in SILENT)
 _nvlinks = of_model(lambda model: model.nvlinks or None)
 
 FATAL = "fatal error of a switch"
@@ -77,8 +63,7 @@ def _fatal(view: View, switch: str) -> bool:
 
 
 def _text(links: dict[str, JsonValue]) -> str:
-    speeds = Counter(str(speed) for speed in links.values())
-    return ", ".join(f"{speeds[speed]} x {speed}" for speed in sorted(speeds)) or "no link up"
+    return tally(links) if links else "no link up"
 
 
 NAMED = 4
@@ -124,17 +109,6 @@ def _links(view: View) -> Items:
     return {**{device: {} for device in listed if device}, **items}
 
 
-_cluster_and_clique = both(CLUSTER, CLIQUE, lambda cluster, clique: f"{cluster}, clique {clique}")
-_state_and_status = both(STATE, STATUS, lambda state, status: f"{state}, {status}")
-
-
-def _fabric_items(view: View) -> Items:
-    """Return the fabric state of each GPU. A model of an unknown architecture may have none."""
-    unknown = bool(of_own_model(view))
-    items = _state_and_status(view).items()
-    return {device: JOINED if unknown and lacking(one) else one for device, one in items}
-
-
 def _of_links(reading: str) -> Look:
     """Return a ``Look`` at an error counter of the GPUs that have links."""
 
@@ -155,73 +129,6 @@ def _of_links(reading: str) -> Look:
 
 RULES = (
     Rule(
-        id="gpu.fabric",
-        claim="Every GPU has joined the NVLink fabric of its baseboard or rack.",
-        why="CUDA fails (error 802) until the fabric manager has configured the GPU.",
-        blind=(
-            "Links that are up but have errors. GPUs older than Hopper, which do not report their "
-            "fabric state. GPUs of a model whose architecture is not declared, if they report none."
-        ),
-        source="NVIDIA fabric manager user guide, nvidia-smi fabric state",
-        reading=STATE,
-        look=Look(_fabric_items, devices=DEVICES),
-        expected=same(JOINED),
-        repair=by_role(
-            "nvidia_fabric_manager",
-            (
-                "on {node}: read journalctl -u nvidia-fabricmanager; when no jobs are running, "
-                "restart the fabric manager and reset all GPUs together (nvidia-smi -r); if NVLink "
-                "connects nodes, the fabric manager runs on the switch trays of the rack"
-            ),
-        ),
-        applies=lambda view: _switched(view) and not _silent(view),
-        on_node=OnNode(
-            Local.JOBS,
-            lambda view: (
-                []
-                if of_own_model(view)
-                else [Judgement((STATE, STATUS), devices=DEVICES, expected=JOINED)]
-            ),
-        ),
-        explained_by=(
-            *UNREAD_WITH_COUNT,
-            Cause("unit.active", device=nvidia.FABRIC_MANAGER),
-            Cause("package.version", tag=FABRIC_MANAGER),
-            Cause("driver.module_version"),
-        ),
-    ),
-    Rule(
-        id="gpu.nvlink_domain",
-        claim="All GPUs of an NVLink domain are in the same NVLink cluster and clique.",
-        why=(
-            "Only GPUs of one cluster and clique share memory. A node that is cabled to another "
-            "rack, or that the fabric manager put into another partition, breaks each job of its "
-            "domain, and IMEX on its nodes."
-        ),
-        blind=(
-            "Two domains that were exchanged as a whole: no description has the number of a rack's "
-            "cluster."
-        ),
-        source=(
-            "NVIDIA IMEX guide, Overview; nvidia-smi --help-query-gpu, fabric.clusterUuid and "
-            "fabric.cliqueId; recorded GB200"
-        ),
-        reading=CLUSTER,
-        look=Look(_cluster_and_clique, devices=DEVICES),
-        peers=Peers.NVLINK_DOMAIN,
-        repair=by_hand(
-            peers=(
-                "compare the rack of {node} with its NVLink domain in {inventory}; correct the "
-                "description, the cables to the NVLink switches, or the partition of the fabric"
-            )
-        ),
-        applies=_in_domain,
-        explained_by=(
-            *UNREAD_WITH_COUNT,
-            *same_device("gpu.name", "gpu.fabric", "gpu.recovery_action"),
-        ),
-    ),
-    Rule(
         id="gpu.nvlink",
         claim="All NVLinks of a GPU are up at full speed.",
         why="A GPU that has lost a link still works, but every collective operation waits for it.",
@@ -232,8 +139,16 @@ RULES = (
         source="nvidia-smi nvlink -s; lockstep/catalog/gpus",
         reading=LINKS,
         look=Look(_links, pick=of_map(_text), devices=DEVICES),
-        expected=same(lambda view: _nvlinks(view) if _switched(view) else None),
+        expected=same(lambda view: _nvlinks(view) if switched(view) else None),
         peers=Peers.CLASS,
+        on_node=OnNode(
+            Local.HEALTH,
+            lambda view: (
+                [Judgement((LINKS,), devices=DEVICES, expected=_nvlinks(view), tally=True)]
+                if switched(view) and _nvlinks(view)
+                else []
+            ),
+        ),
         repair=by_hand(
             "on {node}: read journalctl -u nvidia-fabricmanager and journalctl -k -g SXid; when no "
             "jobs are running, reset all GPUs together (nvidia-smi -r); if the link stays down, "

@@ -40,6 +40,12 @@ class Judgement:
     """Check only the number at the beginning of a text: 400 in ``400 Gb/sec (4X NDR)``."""
     none_of: tuple[int, ...] = ()
     """Numbers that must not occur in a value; each value is a list of numbers."""
+    bits: tuple[int, ...] = ()
+    """Bits that must not be set in a value."""
+    bit_names: tuple[str, ...] = ()
+    """What each of ``bits`` means."""
+    tally: bool = False
+    """Check how often each value of a map occurs: ``17 x 26.562 GB/s, 1 x <inactive>``."""
     all_of: tuple[str, ...] = ()
     """Names that must all occur in a value; each value is a list of names."""
     slots: str = ""
@@ -78,6 +84,12 @@ class Result:
         return f"{where}: found {self.found}, expected {self.expected}"
 
 
+def tally(values: dict[str, Any]) -> str:
+    """Return how often each value of a map occurs (``18 x 26.562 GB/s``)."""
+    found = [str(value) for value in values.values()]
+    return ", ".join(f"{found.count(one)} x {one}" for one in sorted({*found})) or "none"
+
+
 def judge(judgements: Iterable[Judgement], readings: Readings) -> list[Result]:
     """Return a result for each value that failed its comparison or could not be read."""
     return [result for one in judgements for result in _results(one, readings)]
@@ -96,7 +108,7 @@ def _results(one: Judgement, readings: Readings) -> Iterator[Result]:
         if value == NOT_SUPPORTED:
             continue  # a feature that the GPU model lacks is not a fault of the node
         wanted = one.expected
-        if wanted is None and not (one.none_of or one.all_of):
+        if wanted is None and not (one.none_of or one.all_of or one.bits):
             wanted = references.get(device, references.get("", Unread(NOT_THERE)))
         unread = next((each for each in (value, wanted) if isinstance(each, Unread)), None)
         if unread is None:
@@ -116,6 +128,14 @@ def _compared(one: Judgement, device: str, value: Any, wanted: Any) -> Iterator[
         elif missing:
             yield Result(one.rule, device, f"no {missing}", ", ".join(one.all_of))
         return
+    if one.bits:
+        named = zip(one.bits, one.bit_names)  # noqa: B905 (Python 3.9)
+        set_ = ", ".join(name for bit, name in named if isinstance(value, int) and value & bit)
+        if set_:
+            yield Result(one.rule, device, set_, "none")
+        return
+    if one.tally and isinstance(value, dict):
+        value = tally(value)
     read = value
     if one.number:
         match = re.match(r"[\d.]+", str(read))

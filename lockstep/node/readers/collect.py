@@ -43,7 +43,10 @@ from lockstep.node.readers.take import Row, take
 MARKER = "LOCKSTEP-RECORD 1"
 
 OF_NVIDIA_SMI: tuple[Row, ...] = (
-    (gpu.read_gpus, ("gpu.count", "gpu.lost", "gpu.answered_in_s", *gpu_fields.GPU_READINGS)),
+    (
+        gpu.read_gpus,
+        ("gpu.count", "gpu.lost", "gpu.silent", "gpu.answered_in_s", *gpu_fields.GPU_READINGS),
+    ),
     (gpu.read_mig_devices, ("gpu.mig.devices",)),
     (gpu.read_processes, ("gpu.processes",)),
     (gpu_nvlink.read_nvlinks, ("gpu.nvlink.links",)),

@@ -9,21 +9,24 @@ from typing import Any
 
 from lockstep.node.readers.commands import Commands, failure, installed
 from lockstep.node.readers.gpu_fields import (
+    ALWAYS,
     EVERY,
     FIRST_BRANCH,
-    GPU_OPTIONAL_FIELDS,
     GPU_READINGS,
     OLDER,
     REMAPPED,
+    RESET_STATUS,
+    SENSORS,
 )
 from lockstep.node.readers.gpu_lost import (
     ADDRESS,
     ALL,
     EXIT_CORRUPTED_INFOROM,
-    EXIT_NOT_FOUND,
     NO_GPUS,
     RESET,
     corrupted,
+    no_driver,
+    silent,
     state,
     unreachable,
 )
@@ -63,24 +66,32 @@ def read_gpus(request: Request, commands: Commands) -> Readings:
     only_if_loaded(request)
     fields, status, out, err, answered_in_s = gpu_rows(commands)
     answered = status in (0, EXIT_CORRUPTED_INFOROM)
-    gpus, lost, reset = sorted_rows(out, fields, strict=answered)
+    if gone := no_driver(status, out, err):
+        raise Unread(gone)
+    gpus, lost, reset = sorted_rows(out, fields, strict=answered and NO_GPUS not in out)
+    # Some branches name a lost GPU on standard error, and exit with 0.
+    lost = {**dict(filter(None, map(unreachable, err.splitlines()))), **lost}
     readings: Readings = {
         name: {} if field in fields else not_available(field) for name, field, _ in EVERY
     }
-    if status == EXIT_NOT_FOUND and NO_GPUS in out + err and not gpus:
+    if NO_GPUS in out + err and not gpus:
         lost = {ALL: NO_GPUS}
     elif not answered and not lost:
         raise failure("nvidia-smi", status, out, err)
     elif not answered and not gpus:
         # Some branches stop at the first lost GPU, so nothing is known about the others.
         why = failure("nvidia-smi", status, out, err)
-        readings = dict.fromkeys(("gpu.count", *GPU_READINGS), why)
+        readings = dict.fromkeys(("gpu.count", "gpu.silent", *GPU_READINGS), why)
     for gpu, row in gpus.items():
         for name, field, kind in EVERY:
             if field in fields:
                 readings[name][gpu] = gpu_value(name, row[field], field, kind)
     if gpus and "remapped_rows.pending" not in fields:
         readings.update(remapped_rows({row["uuid"]: gpu for gpu, row in gpus.items()}, commands))
+    if "gpu_recovery_action" not in fields and {*RESET_STATUS} <= fields.keys():
+        readings["gpu.recovery_action"] = {gpu: reset_asked(row) for gpu, row in gpus.items()}
+    answers = {gpu: "" if gpu in reset else silent(row) for gpu, row in gpus.items()}
+    readings.setdefault("gpu.silent", answers)
     # These two follow from the output, even if the driver does not offer the field.
     corrupt = {*corrupted(f"{out}\n{err}")}
     faulty = [gpu for gpu, row in gpus.items() if {gpu, row["pci.bus_id"][-12:].lower()} & corrupt]
@@ -90,6 +101,20 @@ def read_gpus(request: Request, commands: Commands) -> Readings:
     return {**readings, **count, "gpu.lost": lost, "gpu.answered_in_s": answered_in_s}
 
 
+def reset_asked(row: Row) -> Any:
+    """Return the recovery action of a GPU on a driver that only says whether it needs a reset."""
+    required, recommended = (row[field] for field in RESET_STATUS)
+    if required == "Yes":
+        return "Reset"
+    if recommended == "Yes":
+        return "Drain and Reset"
+    if required in LACKS:
+        return NOT_SUPPORTED
+    if required == "No":
+        return "None"
+    return {"unread": f"nvidia-smi: {RESET_STATUS[0]} is {required}"}
+
+
 def gpu_rows(commands: Commands) -> tuple[dict[str, str], int, str, str, float]:
     """Query all GPUs; return the fields, exit status, output, error output and duration.
 
@@ -97,14 +122,15 @@ def gpu_rows(commands: Commands) -> tuple[dict[str, str], int, str, str, float]:
     one of the names, nvidia-smi rejects the whole query. The query is then repeated with the fields
     that the driver knows.
     """
-    fields = {field: field for _, field, _ in EVERY}
+    fields = {field: field for field in (*(field for _, field, _ in EVERY), *SENSORS)}
     begin = time.monotonic()
     status, out, err = 2, NOT_A_FIELD, ""
     if not 0 < branch_of_driver() < FIRST_BRANCH:
         status, out, err = commands.outcome(*gpu_query(fields))
     if status != 0 and NOT_A_FIELD in out + err:
         offered = fields_offered(commands)
-        names = {field: field if field in offered else OLDER.get(field) for field in fields}
+        asked = (*fields, *RESET_STATUS)
+        names = {field: field if field in offered else OLDER.get(field) for field in asked}
         fields = {field: name for field, name in names.items() if name in offered}
         begin = time.monotonic()
         status, out, err = commands.outcome(*gpu_query(fields.values()))
@@ -120,11 +146,23 @@ def branch_of_driver() -> int:
     return int(found.group(1)) if found else 0
 
 
+def said(outcome: tuple[int, str, str]) -> str:
+    """Return the output of nvidia-smi; a corrupted infoROM, which another reading has, is no error.
+
+    Raises:
+        Unread: nvidia-smi failed otherwise.
+    """
+    status, out, err = outcome
+    if status not in (0, EXIT_CORRUPTED_INFOROM):
+        raise failure("nvidia-smi", status, out, err)
+    return "".join(line for line in out.splitlines(keepends=True) if not corrupted(line))
+
+
 def fields_offered(commands: Commands) -> set[str]:
     """Return all names of fields that this driver's nvidia-smi knows."""
     return {
         name
-        for line in commands.run("nvidia-smi", "--help-query-gpu").splitlines()
+        for line in said(commands.outcome("nvidia-smi", "--help-query-gpu")).splitlines()
         if line.startswith('"')
         for name in re.findall(r'"([\w.]+)"', line)
     }
@@ -237,22 +275,21 @@ def overrule(
 def read_processes(request: Request, commands: Commands) -> Readings:
     """UUIDs of the GPUs on which a process has a compute context."""
     only_if_loaded(request)
-    listed = commands.run(
-        "nvidia-smi", "--query-compute-apps=gpu_uuid", "--format=csv,noheader,nounits"
+    listed = said(
+        commands.outcome(
+            "nvidia-smi", "--query-compute-apps=gpu_uuid", "--format=csv,noheader,nounits"
+        )
     )
     return {"gpu.processes": sorted({line.strip() for line in listed.splitlines()})}
-
-
-OPTIONAL = frozenset(name for name, _, _ in GPU_OPTIONAL_FIELDS)
 
 
 def gpu_value(name: str, text: str, field: str, kind: Callable[[str], Any]) -> Any:
     """Return a value; unread if nvidia-smi prints no valid one.
 
-    For a value of ``GPU_OPTIONAL_FIELDS`` that the GPU lacks, return "not supported".
+    For a value that the GPU lacks, return "not supported", unless every GPU has it (``ALWAYS``).
     """
     text = REPEATED.sub("", text)
-    if name in OPTIONAL and text in LACKS:
+    if name not in ALWAYS and text in LACKS:
         return NOT_SUPPORTED
     if text in ("", "N/A", "ERR!") or text.startswith("["):
         return {"unread": f"nvidia-smi: {field} is {text or 'empty'}"}

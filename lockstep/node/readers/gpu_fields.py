@@ -31,7 +31,7 @@ GPU_FIELDS = (
 )
 REASONS, COUNTERS = "clocks_event_reasons.", "clocks_event_reasons_counters."
 GPU_OPTIONAL_FIELDS = (
-    # The same for fields that some models lack. For these, "not supported" is a value to compare.
+    # The same for fields that many models lack.
     ("gpu.serial", "serial", str),
     ("gpu.ecc.current", "ecc.mode.current", str),
     ("gpu.ecc.pending", "ecc.mode.pending", str),
@@ -72,12 +72,27 @@ GPU_OPTIONAL_FIELDS = (
     ("gpu.remapped.banks_without_spare", "remapped_rows.histogram.none", int),
     ("gpu.fabric.cluster", "fabric.clusterUuid", str),
     ("gpu.fabric.clique", "fabric.cliqueId", str),
+    ("gpu.fabric.health", "fabric.health.summary", str),
+    ("gpu.retired.pending", "retired_pages.pending", str),
 )
 EVERY = (*GPU_FIELDS, *GPU_OPTIONAL_FIELDS)
 GPU_READINGS = tuple(name for name, _, _ in EVERY)
+ALWAYS = ("gpu.name", "gpu.uuid", "gpu.pci_bus_id", "gpu.driver_version")
+"""Readings that every GPU has. Others are missing on some GPU: a virtual GPU has no power limit, no
+PCIe link and no VBIOS, a GPU that shares the CPU's memory has no size of its own."""
+SENSORS = ("power.draw", "temperature.gpu")
+"""Fields that are asked to see whether the GPU still answers; their values are not kept."""
+ANSWERED = (
+    *SENSORS,
+    *("pstate", "enforced.power.limit", "clocks.current.sm", "utilization.gpu", "memory.used"),
+)
+"""Fields for which an error of the driver means that the GPU does not answer it."""
+RESET_STATUS = ("reset_status.reset_required", "reset_status.drain_and_reset_recommended")
+"""What the branches from 535 on offer that do not have gpu_recovery_action yet (before 570)."""
 
-FIRST_BRANCH = 560
-"""All older branches lack some of these fields, as their programs say (418 to 555)."""
+FIRST_BRANCH = 580
+"""All older branches lack some of these fields: the programs 418 to 555 say so, and recorded
+answers of 565 and 570 have no summary of the fabric's health."""
 OLDER = {REASONS + "active": "clocks_throttle_reasons.active"}
 """Field -> its name in the branches before 535."""
 REMAPPED = ("remapped_rows.pending", "remapped_rows.failure", "remapped_rows.uncorrectable")

@@ -7,6 +7,9 @@ library that returns the errors of nvml.h; those of newer branches are recorded.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+
+from lockstep.node.readers.gpu_fields import ANSWERED
 
 ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d"
 _UNREACHABLE = re.compile(rf"\bGPU ?(?:(?:\d+: )?({ADDRESS})|(\d+)): *(\S.*)", re.IGNORECASE)
@@ -22,14 +25,23 @@ _CORRUPTED = re.compile(
     rf"infoROM is corrupted at gpu ({ADDRESS}|\d+)\s*$", re.IGNORECASE | re.MULTILINE
 )
 
+NO_ANSWER = ("[Unknown Error]", "[GPU is lost]", "[Timeout]", "ERR!", "[ERR!]")
 LOST, RESET, UNKNOWN = "GPU is lost", "GPU requires reset", "Unknown Error"
 """What nvmlErrorString(3) says of NVML_ERROR_GPU_IS_LOST, RESET_REQUIRED and UNKNOWN. nvidia-smi
 prints these words in brackets in place of a value."""
 
 NO_GPUS = "No devices were found"
 """All that nvidia-smi prints, with exit status 6, if the driver has no GPU left."""
-EXIT_NOT_FOUND, EXIT_CORRUPTED_INFOROM = 6, 14
-"""Exit statuses of nvidia-smi(1)."""
+EXIT_CORRUPTED_INFOROM = 14
+"""Exit status of nvidia-smi(1)."""
+NO_DRIVER = "nvidia-smi: no driver"
+_NO_DRIVER = re.compile(
+    r"^.*(?:NVIDIA-SMI has failed because|Failed to initialize NVML|NVIDIA-SMI couldn't find).*$",
+    re.MULTILINE,
+)
+"""What all branches print if the driver, its module or its library is missing or broken."""
+SAID_BY_STATUS = (9, 12, 15, 18)
+"""Exit statuses that already say so: no driver, no library, a lost GPU, versions that differ."""
 ALL = "all"
 """The device to report if every GPU is lost."""
 
@@ -47,6 +59,21 @@ def corrupted(text: str) -> list[str]:
     """Return the GPUs with a corrupted infoROM, from nvidia-smi's warnings: address or ``gpu1``."""
     named = _CORRUPTED.findall(text)
     return [f"gpu{one}" if one.isdigit() else one.lower()[-12:] for one in named]
+
+
+def no_driver(status: int, out: str, err: str) -> str:
+    """Return why no GPU can be used, if only the text of nvidia-smi says so; else ""."""
+    found = None if status in SAID_BY_STATUS else _NO_DRIVER.search(f"{err}\n{out}")
+    return f"{NO_DRIVER}: {found.group().strip()[:200]}" if found else ""
+
+
+def silent(row: Mapping[str, str]) -> str:
+    """Return the errors that the driver gets when it asks a GPU how it is; "" if it answers.
+
+    nvidia-smi prints ERR! in its table where a query has [Unknown Error].
+    """
+    errors = (f"{name} is {row[name]}" for name in ANSWERED if row.get(name) in NO_ANSWER)
+    return ", ".join(errors)
 
 
 def state(values: list[str]) -> str:

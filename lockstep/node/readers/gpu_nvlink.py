@@ -7,6 +7,8 @@ from collections import Counter
 from typing import Any
 
 from lockstep.node.readers.commands import Commands, failure
+from lockstep.node.readers.gpu import said
+from lockstep.node.readers.gpu_lost import EXIT_CORRUPTED_INFOROM
 from lockstep.node.readers.reading import (
     NOT_SUPPORTED,
     Readings,
@@ -43,14 +45,14 @@ def read_nvlinks(request: Request, commands: Commands) -> Readings:
 
     The branches up to 555 print nothing for a GPU without NVLinks, not even its heading.
     """
-    gpus = by_gpu(commands.run("nvidia-smi", "nvlink", "-s"))
+    gpus = by_gpu(said(commands.outcome("nvidia-smi", "nvlink", "-s")))
     return {"gpu.nvlink.links": {gpu: dict(LINK.findall(lines)) for gpu, lines in gpus.items()}}
 
 
 def read_nvlink_errors(request: Request, commands: Commands) -> Readings:
     """NVLink errors of every GPU, summed over its links."""
     status, out, err = commands.outcome("nvidia-smi", "nvlink", "-e")
-    if status not in (0, EXIT_NOT_SUPPORTED):
+    if status not in (0, EXIT_NOT_SUPPORTED, EXIT_CORRUPTED_INFOROM):
         raise failure("nvidia-smi", status, out, err)
     found = {gpu: link_errors(lines) for gpu, lines in by_gpu(out).items()}
     # No counters at all: 450 to 470 print nothing or stop with an error, 535 to 555 print N/A for
@@ -92,7 +94,7 @@ def read_topology(request: Request, commands: Commands) -> Readings:
     """Connection between each pair of GPUs or network adapters: ``gpu0 mlx5_0`` -> ``PIX``."""
     status, out, err = commands.outcome("nvidia-smi", "topo", "-m")
     out = re.sub(r"\x1b\[[0-9;]*m", "", out)
-    if status != 0:
+    if status not in (0, EXIT_CORRUPTED_INFOROM):
         # If it fails, it has already printed the head of the matrix.
         messages = [line for line in out.splitlines() if line.strip() and "\t" not in line]
         raise failure("nvidia-smi", status, "\n".join(messages), err)

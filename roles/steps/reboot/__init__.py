@@ -88,8 +88,10 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
 
 
 def _mode_waits(board: GpuSettings, gpu: Gpu) -> bool:
-    ecc, mig = ("Enabled" if wanted else "Disabled" for wanted in (gpu.ecc, bool(gpu.mig)))
-    return (board.ecc is not None and board.ecc_pending == ecc != board.ecc) or (
+    wanted = gpu.ecc_wanted
+    ecc, mig = ("Enabled" if one else "Disabled" for one in (wanted, bool(gpu.mig)))
+    waits = wanted is not None and board.ecc_pending == ecc != board.ecc
+    return (board.ecc is not None and waits) or (
         board.mig is not None and board.mig_pending == mig != board.mig
     )
 
