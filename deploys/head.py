@@ -20,6 +20,7 @@ ROLES = (
     "os_settings",
     "packages",
     "pyxis",
+    "selinux",
     "slurm_accounting",
     "time_sync",
 )

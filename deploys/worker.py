@@ -36,6 +36,7 @@ ROLES = (
     "packages",
     "pyxis",
     "rdma",
+    "selinux",
     "slurm_worker",
     "time_sync",
 )

@@ -28,6 +28,9 @@ ABOUT = {
     "kernel.files": "kernel_files",
     "net.gateway": "gateways",
     "net.persisted": "interfaces",
+    "selinux.modules": "selinux_modules",
+    "selinux.booleans": "selinux_booleans",
+    "selinux.labels": "selinux_labels",
 }
 """Reading -> the request key for its subjects. Other readings are about the whole node."""
 

@@ -20,6 +20,7 @@ ONE_SCREEN = 50
 """Lines of inventories/small.py."""
 
 ROLES_OF_OTHER_MACHINES = {
+    "selinux": "Debian does not run SELinux; the RHEL family does (docs/systems.md)",
     "nvidia_imex": "only for multi-node NVLink (GB200 NVL72), whose processors are not x86",
 }
 """Role that no node of prod.py has -> the reason."""
@@ -68,6 +69,7 @@ NOT_DECLARED = {
     "Os.hugetlb_gid": "all users may use huge pages",
     "Os.locale": "C.UTF-8 is the default",
     "Os.memlock": "unlimited is the default, which RDMA needs",
+    "Os.selinux": "see ROLES_OF_OTHER_MACHINES",
     "Os.nofile": "the default is enough",
     "Partition.max_time": "no limit is the default",
     "Reboots.drain_timeout_s": "a day is the default",

@@ -66,6 +66,10 @@ class Request:
     """Interfaces with the program that keeps them, such as ``networkd ib0``."""
     gateways: tuple[str, ...] = ()
     """Families whose default route is wanted: ``ipv4`` or ``ipv6``."""
+    selinux_modules: tuple[str, ...] = ()
+    selinux_booleans: tuple[str, ...] = ()
+    selinux_labels: tuple[str, ...] = ()
+    """Paths whose label is wanted."""
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()

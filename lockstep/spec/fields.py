@@ -128,6 +128,16 @@ def _certificate(value: str) -> str:
     return value
 
 
+def _selinux(value: object) -> object:
+    if value in ("enforcing", "permissive", None):
+        return value
+    why = (
+        ": Lockstep never disables SELinux, because files that are written without it have no "
+        "labels; permissive denies nothing, and logs what enforcing would deny"
+    )
+    raise ValueError(f'"enforcing" or "permissive"{why if value == "disabled" else ""}')
+
+
 def _matching(pattern: str, allowed: str) -> AfterValidator:
     """Return a validator that rejects text that does not match a pattern.
 
@@ -219,6 +229,7 @@ Memlock = Annotated[Literal["unlimited"] | int, BeforeValidator(_memlock)]
 NumaNode = Annotated[int, Field(ge=0, le=1023)]
 """Linux has at most 2**10 NUMA nodes (arch/x86/Kconfig and arch/arm64/Kconfig: NODES_SHIFT)."""
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
+SelinuxMode = Annotated[Literal["enforcing", "permissive"], BeforeValidator(_selinux)]
 Locale = Annotated[
     str, _matching(r"[A-Za-z_]+\.UTF-8(@[a-z]+)?", "a UTF-8 locale such as C.UTF-8 or en_US.UTF-8")
 ]

@@ -25,6 +25,7 @@ from lockstep.spec.fields import (
     Network_,
     NodeRange,
     PrometheusDuration,
+    SelinuxMode,
     SlurmTime,
     SysctlValue,
     TimeZone,
@@ -130,6 +131,11 @@ class Os(Model):
     hugetlb_gid: Annotated[int, Field(ge=1, le=65533)] | None = None
     """GID of the group that may use huge pages; None: all users."""
     automatic_upgrades: bool = False
+    selinux: SelinuxMode | None = None
+    """Mode of SELinux, now and after a boot; only on releases that have SELinux (docs/systems.md).
+
+    None: Lockstep changes nothing of SELinux.
+    """
 
     @property
     def memlock_bytes(self) -> str:

@@ -19,6 +19,17 @@ GPU_SETTINGS = ("power_limit_w", "clocks_mhz", "compute_mode", "ecc", "mig")
 
 def release_problems(cluster: Cluster) -> Iterator[Problem]:
     """Find declared settings that Lockstep does not support on a release that nodes have."""
+    found = [one for name in cluster.releases if (one := operating_systems.find(name))]
+    yield from violated(
+        ("os", "selinux"),
+        (
+            cluster.os.selinux and found and not any(release.selinux for release in found),
+            (),
+            str(cluster.os.selinux),
+            f"leave it out: {', '.join(release.name for release in found)} "
+            f"{'do' if len(found) > 1 else 'does'} not run SELinux. The RHEL family does",
+        ),
+    )
     for name in cluster.releases:
         release = operating_systems.find(name)
         if release is not None:

@@ -38,6 +38,7 @@ NOT_IN_A_LAB = {
     "platform.*": "the lab emulates only one kind of machine",
     "rdma.*": "the lab has software RoCE at most: no adapter, no InfiniBand",
     "secure_boot.*": "the machines of the lab start without UEFI",
+    "selinux.*": "no machine of the lab runs SELinux",
     "service.*": "needs ten minutes of load",
 }
 """Rule pattern -> why no lab test breaks the rule; the first matching pattern counts."""

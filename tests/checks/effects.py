@@ -195,6 +195,30 @@ def rails(plan: NodePlan, record: Record) -> Iterator[Effect]:
                 yield Effect("network", "net.mtu", (one.name,), 1500)
 
 
+def selinux_policy(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for name in plan.selinux.loaded:
+        yield Effect("selinux", "selinux.modules", (name,), "absent")
+        yield Effect("selinux", "selinux.modules", (name,), "0" * 64)
+    for name in set(plan.selinux.modules) - plan.selinux.loaded.keys():
+        yield Effect("selinux", "selinux.modules", (name,), "0" * 64)
+
+
+def selinux_booleans(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for name in plan.selinux.booleans:
+        for item in ("running", "persisted"):
+            yield Effect("selinux", "selinux.booleans", (name, item), "off")
+
+
+def selinux_labels(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    for path in plan.selinux.labels:
+        yield Effect("selinux", "selinux.labels", (path,), "user_home_t")
+
+
+def selinux_mode(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if plan.selinux.mode:
+        yield Effect("selinux", "selinux.mode", ("running",), "permissive")
+
+
 def fetched(plan: NodePlan, record: Record) -> Iterator[Effect]:
     if "slurm_worker" in plan.roles and plan.cluster.configless:
         yield Effect("slurm_worker", "slurm.conf_sha256", (), "0" * 64)
@@ -225,6 +249,11 @@ WRITTEN: dict[str, Effects] = {
     "os_settings.running_settings": os_running,
     "pyxis.plugin_of_this_slurm": pyxis,
     "rdma.loaded_modules": rdma_modules,
+    "selinux.files": files,
+    "selinux.policy": selinux_policy,
+    "selinux.booleans": selinux_booleans,
+    "selinux.labels": selinux_labels,
+    "selinux.running_mode": selinux_mode,
     "slurm_worker.configuration_fetched": fetched,
     "slurm_worker.started": units,
 }

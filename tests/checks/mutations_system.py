@@ -23,6 +23,9 @@ LEFT_OVER = (
 )
 
 SYSTEM = (
+    one("selinux.mode", "selinux.mode", "running", "permissive", "permissive", "running"),
+    one("selinux.mode", "selinux.mode", "persisted", "enforcing", "enforcing", "persisted"),
+    one("selinux.mode", "selinux.mode", "policy", "mls", "mls", "policy"),
     each(
         *("limits.open_files", "limits.open_files", "slurmd.service"),
         *({"soft": "1024", "hard": "524288"}, "1024 (at most 524288)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lockstep.files import managed
 from lockstep.node.readers import kernel, rdma, reading
 from lockstep.node.readers.collectors import COLLECTORS
 from lockstep.plan import NodePlan
@@ -106,6 +107,7 @@ def _kernel(node: NodePlan) -> dict[str, Any]:
 def _system(node: NodePlan, number: int) -> dict[str, Any]:
     collectors: dict[str, list[str]] = {name: [] for name in (*COLLECTORS, "nvidia-smi")}
     collectors["prometheus-node-exporter"] = [NODE_EXPORTER.format(node.address)]
+    sums = {file.path: file.sha256 for file in managed(node, None, "selinux")}
     if node.role is NodeRole.WORKER:
         collectors |= {"nv-hostengine": ["nv-hostengine -n"], "dcgm-exporter": [DCGM_EXPORTER]}
     return {
@@ -117,6 +119,19 @@ def _system(node: NodePlan, number: int) -> dict[str, Any]:
             "options": "",
             "hosts": "files dns",
         },
+        "selinux.mode": {
+            "running": node.selinux.mode or "disabled",
+            "persisted": node.selinux.mode or reading.ABSENT,
+            "policy": "targeted" if node.selinux.mode else reading.ABSENT,
+        },
+        "selinux.modules": {
+            name: sums.get(node.selinux.loaded.get(name, ""), reading.ABSENT)
+            for name in node.selinux.modules
+        },
+        "selinux.booleans": {
+            name: {"running": "on", "persisted": "on"} for name in node.selinux.booleans
+        },
+        "selinux.labels": dict(node.selinux.labels),
         "units.failed": [],
         "units.enabled": sorted({*node.system.units, "fstrim.timer", "getty@tty1.service"}),
         "cron.jobs": {"/etc/cron.daily/dpkg": "9f2f"},

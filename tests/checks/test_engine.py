@@ -22,7 +22,7 @@ from lockstep.node.readers import collect
 from lockstep.node.record.main import FINGERPRINT
 from lockstep.probe.record import Reading, Record
 from lockstep.report import ExitStatus, Finding, Status
-from tests.checks import recorded
+from tests.checks import recorded, test_selinux
 from tests.checks.recorded import REMOVED
 from tests.checks.test_mutations import MUTATIONS
 from tests.declared import FILES
@@ -471,6 +471,7 @@ def test_every_reading_is_judged_or_has_its_reason(monkeypatch: pytest.MonkeyPat
     for function in (Record.get, Record.parts, Record.items):
         monkeypatch.setattr(Record, function.__name__, noting(function))
     recorded.report(recorded.consistent())
+    recorded.report(test_selinux.cluster())
     # Some are asked for only where something differs: is it on disk for the next boot?
     for reading, path, value in (
         ("kernel.cmdline", (), []),

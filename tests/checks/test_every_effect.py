@@ -18,7 +18,7 @@ from lockstep.checks.engine import check
 from lockstep.probe.record import Record
 from lockstep.report import Finding
 from lockstep.roles import declared
-from tests.checks import recorded
+from tests.checks import recorded, test_selinux
 from tests.checks.effects import OF_NO_ROLE, WRITES_NOTHING, WRITTEN, Effect
 from tests.golden.write import plan_of
 from tests.test_forgotten import ROLES
@@ -72,6 +72,7 @@ CLUSTERS: dict[str, tuple[Callable[[], Context], tuple[str, ...]]] = {
     "divided": (divided, ("worker3",)),
     "golden": (golden, ("head1", "head2", "worker01")),
 }
+CLUSTERS["selinux"] = (test_selinux.cluster, ("head1", "worker3"))
 if any(role.example for role in declared()):
     CLUSTERS["examples"] = (examples, ("head1", "worker3"))
 NODES = [(cluster, node) for cluster, (_, nodes) in CLUSTERS.items() for node in nodes]

@@ -920,9 +920,14 @@ MUTATIONS = (
 
 
 ALL = (*MUTATIONS, *MACHINE, *SYSTEM, *NETWORK)
-OF_OTHER_CLUSTERS = frozenset({"node.reachable", "gpu.nvlink_domain", "gpu.power_module"})
-"""Rules that no changed value of this cluster can break: see below, test_racks.py and
-tests/recordings."""
+OF_OTHER_CLUSTERS = frozenset(
+    {
+        *("node.reachable", "gpu.nvlink_domain", "gpu.power_module"),
+        *("selinux.module", "selinux.boolean", "selinux.label"),
+    }
+)
+"""Rules that no changed value of this cluster can break: see below, test_racks.py,
+test_selinux.py and tests/recordings."""
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda m: f"{m.rule}-{'.'.join(m.path) or m.reading}")

@@ -1,5 +1,6 @@
 """The check of a cluster on the RHEL family, which has its own names of units, paths, packages."""
 
+from collections.abc import Callable
 from typing import Any
 
 from lockstep.checks.context import Context
@@ -15,8 +16,8 @@ def on_rocky(wanted: dict[str, Any]) -> None:
     wanted["networks"]["fabric"]["manager"] = "release"
 
 
-def cluster() -> Context:
-    context = recorded.clustered(on_rocky)
+def cluster(change: Callable[[dict[str, Any]], None] = on_rocky) -> Context:
+    context = recorded.clustered(change)
     for name in context.plan.nodes:
         for reading, value in RELEASE.items():
             context = recorded.mutated(context, name, reading, (), value)

@@ -64,6 +64,7 @@ READ_ONLY = (
     "mariadb --defaults-extra-file=/dev/stdin -N -e select 1 slurm_acct_db",
     "dpkg-query -S *",
     "nvidia-ctk cdi generate",
+    "semodule -l -m",
     "* image inspect *",
     "ctr -n * images ls -q *",
     "systemctl is-active --quiet docker.service",

@@ -24,6 +24,7 @@ from lockstep.facts import (
     network,
     packages,
     reboot,
+    selinux,
     services,
     settings,
     signing,
@@ -38,6 +39,7 @@ from lockstep.node.record import of_roles
 from lockstep.node.record.of_roles import for_a_role
 from lockstep.plan.boot import HUGEPAGE_MOUNTS
 from lockstep.plan.nvidia import CDI_REFRESH
+from lockstep.plan.selinux import SelinuxPlan
 from lockstep.plan.slurm_files import FETCHED
 from lockstep.probe.ship import asking
 from lockstep.question import ABOUT, Question
@@ -69,6 +71,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     containers.slurm_loads("/a.so"),
     settings.kernel_files(("/proc/version",)),
     network.interface_states(()),
+    selinux.selinux_state(SelinuxPlan()),
     manifest.manifest_state(),
     manifest.shipped_by(("/etc/hosts",)),
     manifest.on_the_node(),
@@ -110,7 +113,7 @@ def makers() -> Iterator[str]:
 
 MODULES = (
     *(boot, clock, containers, driver, files, gpus, manifest, network),
-    *(packages, reboot, services, settings, signing, slurm),
+    *(packages, reboot, selinux, services, settings, signing, slurm),
 )
 
 

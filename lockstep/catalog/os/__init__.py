@@ -51,6 +51,8 @@ class Release:
     """Container engines whose version in the release's archive does not support CDI."""
     family: Literal["debian", "rhel"] = "debian"
     """The family determines paths, unit names and the package manager."""
+    selinux: bool = False
+    """Whether the release runs SELinux, with the targeted policy (``lockstep.catalog.selinux``)."""
     boot_loader: Literal["grub_drop_in", "grubby"] = "grub_drop_in"
     """How to set kernel arguments for the next boot (roles/boot_loader.py)."""
     rebuild_initramfs: str = "update-initramfs -u -k all"

@@ -37,6 +37,7 @@ RHEL_9 = Release(
     id="rhel",
     version_id="9",
     family="rhel",
+    selinux=True,
     names=NAMES,
     # glibc.spec: every locale in one package; C.UTF-8 is built in.
     locales=("glibc-all-langpacks",),
