@@ -27,6 +27,8 @@ _sysctl = {
     "net.ipv4.tcp_keepalive_time": "300",
 }
 
+_fabric: dict[str, object] = {"prefix": _lab.fabric_prefix}
+
 if _own_kernel:
     _sysctl |= {"vm.swappiness": "1", "vm.max_map_count": "262144", "kernel.threads-max": "65536"}
     _machine: dict[str, object] = {
@@ -63,8 +65,11 @@ else:
     _first_core = ",".join(str(_cores * thread) for thread in range(_given.threads_per_core))
     _worker = {
         "housekeeping_cpus": _first_core if _cores > 1 else "",
-        "nics": {"count": 1},
+        "nics": {"count": 1, "interfaces": "fabric0"},
     }
+    # The role network keeps the address of the rail. The lab itself keeps those of mgmt0, through
+    # which a deploy connects, and, with kernels of their own, of both.
+    _fabric |= {"manager": "release", "mtu": 1500}
 
 _gpu: dict[str, object] = {"model": "h200", "count": 8, "in_sysfs": False}
 _software: dict[str, object] = {
@@ -112,7 +117,7 @@ _cluster = (
             "records_dir": str(Path(_lab.ssh_key).parent / "records"),
             "networks": {
                 "management": {"prefix": _lab.prefix},
-                "fabric": {"prefix": _lab.fabric_prefix},
+                "fabric": _fabric,
             },
             "hardware": {
                 "head": {**_lab.hardware["head"].model_dump(), **_machine},

@@ -66,6 +66,13 @@ DRIFTS = (
         "net.core.somaxconn",
     ),
     Drift(
+        "address of the rail lost",
+        "worker1",
+        "ip addr flush dev fabric0 scope global",
+        "net.address",
+        "rail0",
+    ),
+    Drift(
         "exporter stopped",
         "worker1",
         "systemctl stop prometheus-node-exporter",
