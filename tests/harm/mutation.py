@@ -42,6 +42,8 @@ HARMLESS = re.compile(r"[A-Za-z0-9._/:@+,%!~\[\]-]*", re.ASCII)
 ALLOWED = {
     # sysctl.d(5): a value ends with its line, and a comment is a line of its own.
     "/etc/sysctl.d/99-zz-lockstep.conf": re.compile("[ -~\t]*"),
+    # A key has lines, and each is indented, as sources.list(5) has it.
+    "/etc/apt/sources.list.d/lockstep.sources": re.compile(f"({HARMLESS.pattern}|\n )*", re.ASCII),
     # The value of a kernel argument, which the file quotes if it has a ";".
     "/etc/default/grub.d/50-lockstep.cfg": re.compile(f"({HARMLESS.pattern}|[;=])*", re.ASCII),
 }
