@@ -191,6 +191,15 @@ def _racks() -> dict[str, Any]:
     return wanted
 
 
+def _rocky() -> dict[str, Any]:
+    """The lab's machines with a release of the RHEL family, which has SELinux."""
+    wanted = _lab()
+    wanted["os"] |= {"release": "rocky_9", "selinux": "enforcing"}
+    for hardware in wanted["hardware"].values():
+        hardware |= {"cgroup": "v2", "boot_loader": "grub"}
+    return wanted
+
+
 @cache
 def bases() -> tuple[Base, ...]:
     """All descriptions from which mutations start."""
@@ -200,5 +209,6 @@ def bases() -> tuple[Base, ...]:
         Base("small", _of_inventory("small"), str(ROOT / "inventories/small.py")),
         Base("lab", _lab(), str(ROOT / "inventories/lab.py")),
         Base("everything", _everything(), prod),
+        Base("rocky", _rocky(), str(ROOT / "inventories/lab.py")),
         Base("racks", _racks(), str(ROOT / "tests/spec/racks.py")),
     )
