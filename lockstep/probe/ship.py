@@ -25,7 +25,7 @@ from lockstep.node.record.of_roles import for_a_role
 from lockstep.probe import parts
 from lockstep.probe.lines import ProbeFormatError
 
-LARGEST_COMMAND = 100_000
+LARGEST_COMMAND = 115_000
 """Maximum length of the command, in bytes. Linux rejects a single argument longer than 128 KiB."""
 
 LARGEST_PIECE = 115_000
