@@ -23,10 +23,10 @@ from tests.spec.nvidia_example import KEY
 
 HOST = Hardware(sockets=1, cores_per_socket=2, threads_per_core=2, numa_nodes=1, memory_mib=16000)
 ARCHIVE = {
-    "slurmd": "24.11.5-4+deb13u1",
-    "slurmctld": "24.11.5-4+deb13u1",
-    "slurmdbd": "24.11.5-4+deb13u1",
-    "slurm-client": "24.11.5-4+deb13u1",
+    "slurmd": "24.11.5-4+deb13u9",
+    "slurmctld": "24.11.5-4+deb13u9",
+    "slurmdbd": "24.11.5-4+deb13u9",
+    "slurm-client": "24.11.5-4+deb13u9",
     "libnccl2": "2.22.3-1-1",
     "libcuda1": "550.163.01-2",
 }
