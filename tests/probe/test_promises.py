@@ -38,6 +38,7 @@ READ_ONLY = (
     "modinfo *-F version *",
     "modinfo *-F license *",
     "modinfo *",  # the signer of a module
+    "ofed_info -s",  # the version of DOCA-OFED
     "ldconfig -p",
     "journalctl -k -b -o short-unix --no-pager -n 2000 -g NVRM: Xid|SXid",
     "systemctl list-units --state=failed --plain --no-legend --no-pager",
