@@ -69,7 +69,7 @@ SLOW_PARTS = {
         ),
         "slow-systems": (
             *("test_canary", "test_debian_12", "test_description", "test_dkms"),
-            *("test_dnf", "test_incidents"),
+            *("test_dkms_signing", "test_dnf", "test_incidents"),
             "test_repair",
             *("test_killed", "test_new_role", "test_through_clush", "test_through_slurm"),
             "test_workers_alone",

@@ -78,9 +78,6 @@ def become_machine(lab: Lab, node: str, kernel: str) -> None:
     assert lab.on(node, "uname -r").strip() == kernel
 
 
-MODULE = f"nvidia-current-open/{DRIVER}"
-
-
 def make_key(lab: Lab, common_name: str) -> None:
     """Make the key pair that the inventory declares, or replace it by another one."""
     config = lab.lab("ssh-config").stdout
@@ -193,35 +190,6 @@ def test_a_module_that_is_gone_is_put_back(machines: Machines, first: Deployed) 
     deployed = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
     assert deployed.changed == ["NVIDIA driver | Kernel modules: ['worker1']"], deployed.errors
     assert "nvidia-current-open.ko.xz" in modules(machines, "worker1")
-
-
-def test_modules_with_another_signature_are_found_and_built_again(
-    machines: Machines, first: Deployed
-) -> None:
-    """As after a build before the key was there: dkms then signed with a key of its own."""
-    machines.on(
-        "worker1",
-        f"cd /etc/dkms/framework.conf.d; mv 50-lockstep.conf /root; "
-        f"dkms remove {MODULE} -k {machines.builds} && dkms install {MODULE} -k {machines.builds}; "
-        "mv /root/50-lockstep.conf .",
-    )
-    assert signers(machines, "worker1", machines.builds) == {"DKMS module signing key"}
-    checked = machines.check("--limit", "worker1", inventory=INVENTORY)
-    found = {(r, d) for r, n, d in checked.named if r.startswith("dkms.")}
-    assert ("dkms.signed", f"nvidia-current-open for {machines.builds}") in found, checked.text
-    deployed = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
-    assert deployed.changed == ["Module signatures | Signed: ['worker1']"], deployed.errors
-    assert signers(machines, "worker1", machines.builds) == {"first key"}
-
-
-def test_a_new_key_signs_the_modules_anew(machines: Machines, first: Deployed) -> None:
-    make_key(machines, "second key")
-    deployed = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
-    assert deployed.status == 0, deployed.errors
-    assert "Module signatures | Signed: ['worker1']" in deployed.changed
-    assert signers(machines, "worker1", machines.builds) == {"second key"}
-    again = machines.deploy(DEPLOY, "--limit", "worker1", inventory=INVENTORY)
-    assert (again.status, again.changed) == (0, [])
 
 
 def test_headers_that_the_archive_does_not_have_are_named(
