@@ -148,10 +148,6 @@ RULES = (
         expected=same(_planned),
         repair=by_role("module_signing"),
         applies=has_key,
-        explained_by=(
-            Cause("driver.module_on_disk"),
-            Cause("package.present"),
-        ),
     ),
     Rule(
         id="secure_boot.enrolled",
