@@ -105,9 +105,16 @@ def _contents(left: NodePlan, right: NodePlan, files: Files) -> Iterator[Differe
 def _files(node: NodePlan, files: Files) -> dict[str, JsonValue]:
     """Return each file's distinct lines by path, with placeholders for node names and addresses."""
     return {
-        file.path: [*dict.fromkeys(_neutral(node.cluster, file.content.decode("utf-8")))]
-        for file in files(node)
+        file.path: [*dict.fromkeys(_neutral(node.cluster, _text(file)))] for file in files(node)
     }
+
+
+def _text(file: ManagedFile) -> str:
+    """Return the content; of a file that is no text, such as a certificate in DER, its hash."""
+    try:
+        return file.content.decode("utf-8")
+    except UnicodeDecodeError:
+        return f"SHA256 {file.sha256}"
 
 
 def _neutral(of: ClusterPlan, text: str) -> Iterator[str]:

@@ -132,7 +132,7 @@ def test_a_node_can_be_read_now(cluster: Cluster, capsys: pytest.CaptureFixture[
         (("cpuset",), "unknown rule 'cpuset'\n  expected  cpuset.housekeeping, cpuset.services\n"),
         (
             ("gpu.power.enforced_w",),
-            "unknown rule 'gpu.power.enforced_w'\n  expected  gpu.power_limit\n",
+            "unknown rule 'gpu.power.enforced_w'\n  expected  gpu.power_limit, gpu.power_module\n",
         ),
         (
             ("gpu.power.enforced_w.gpu3",),

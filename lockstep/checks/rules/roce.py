@@ -108,7 +108,7 @@ RULES = (
             "builds), then reboot the node when it is idle"
         ),
         applies=has_rdma,
-        explained_by=(*OTHER_KERNEL, Cause("rdma.driver")),
+        explained_by=(*UNREAD_WITH_COUNT, *OTHER_KERNEL, Cause("rdma.driver")),
     ),
     _alike(
         id="rdma.acceleration",

@@ -103,6 +103,7 @@ RULES = (
             pending=Pending(
                 when=_off_until_boot,
                 note="SELinux is disabled in the running kernel, and the file has the mode",
+                repair="reboot {node} when it is idle; the first boot labels all files",
             ),
         ),
         explained_by=(Cause("file.content", device="/etc/selinux/config"),),
