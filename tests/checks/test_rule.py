@@ -58,6 +58,19 @@ def test_a_finding_explains_its_object(rule: str, item: str, kind: ObjectKind, n
     assert RULES[rule].explains(WORKER, item) == (Object(kind, name),)
 
 
+def test_an_address_that_is_lost_explains_its_interface() -> None:
+    """The file says which interface has it."""
+    rail = next(one.name for one in WORKER.plan.interfaces if one.purpose == "rail0")
+    address = WORKER.plan.node.fabric[0]
+    read = WORKER.items("net.addresses")[rail]
+    assert isinstance(read, list)
+    left = [one for one in read if one != str(address)]
+    lost = recorded.mutated(recorded.consistent(), "worker3", "net.addresses", (rail,), left)
+    expected = (Object(ObjectKind.INTERFACE, rail),)
+    assert RULES["net.address"].explains(lost.views["worker3"], "rail0") == expected
+    assert RULES["net.address"].explains(WORKER, "rail0") == expected
+
+
 def test_packages_that_came_together_are_objects_of_their_own() -> None:
     assert RULES["package.version"].explains(WORKER, "libc6, libc-bin") == (
         Object(ObjectKind.PACKAGE, "libc6"),

@@ -79,7 +79,7 @@ def test_a_label_of_a_path_that_is_not_there_is_no_finding() -> None:
 def test_disabled_with_the_right_file_needs_only_a_boot() -> None:
     changed = recorded.mutated(cluster(), NODE, "selinux.mode", ("running",), "disabled")
     one = recorded.only(recorded.report(changed))
-    assert (one.device, "deploys/reboot.py" in one.repair) == ("running", True)
+    assert (one.device, f"reboot {NODE} when it is idle" in one.repair) == ("running", True)
 
 
 def test_nodes_are_compared_where_no_mode_is_declared() -> None:

@@ -46,6 +46,12 @@ def _interface(view: View, what: str) -> tuple[Object]:
     return (Object(ObjectKind.INTERFACE, interfaces(view).get(what, what)),)
 
 
+def _of_address(view: View, what: str) -> tuple[Object]:
+    """Return the interface that should have the address of a purpose, or else has it."""
+    kept = {one.purpose: one.name for one in view.plan.interfaces}
+    return (Object(ObjectKind.INTERFACE, kept.get(what) or interfaces(view).get(what, what)),)
+
+
 def _address_unique_items(view: View) -> Items:
     items: Items = {}
     for what, found in judged(ADDRESSES)(view).items():
@@ -109,6 +115,7 @@ RULES = (
                 "addresses"
             ),
         ),
+        objects=_of_address,
     ),
     Rule(
         id="net.address_unique",
