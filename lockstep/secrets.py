@@ -103,8 +103,11 @@ def _module_key(path: str, certificate: str) -> bytes | None:
     """
     # As in spec.x509: few descriptions have a key.
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
+        NoEncryption,
+        PrivateFormat,
         PublicFormat,
         load_pem_private_key,
     )
@@ -114,23 +117,30 @@ def _module_key(path: str, certificate: str) -> bytes | None:
         return None
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
-        public = load_pem_private_key(content, password=None).public_key().public_bytes(*form)
+        key = load_pem_private_key(content, password=None)
+        public = key.public_key().public_bytes(*form)
+        known = x509.load_pem_x509_certificate(certificate.encode("utf-8")).public_key()
     except TypeError as error:  # cryptography's exception for a key with a passphrase
         raise SecretsUnsafe(
             f"{path}: the key has a passphrase, which DKMS cannot enter. "
             "Next: write a copy without one (openssl pkey), with mode 0600"
         ) from error
+    except UnsupportedAlgorithm as error:
+        raise SecretsUnsafe(
+            f"{path}: {error}; expected an RSA key, which all kernels can check. Next: declare "
+            "another key and its certificate in software.module_signing"
+        ) from error
     except ValueError as error:
         raise SecretsUnsafe(
             f"{path}: not a private key in PEM format (software.module_signing.key)"
         ) from error
-    known = x509.load_pem_x509_certificate(certificate.encode("utf-8")).public_key()
     if public != known.public_bytes(*form):
         raise SecretsUnsafe(
             f"{path}: this is not the key of the certificate in software.module_signing. "
             "Next: correct the path, or declare the certificate of this key"
         )
-    return content
+    # Without what else the file holds (attributes of openssl pkcs12, other line ends).
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _content(path: Path) -> bytes | None:

@@ -36,7 +36,11 @@ def of_worker() -> dict[str, becomes.Becomes]:
             {"/etc/containers/containers.conf.d/50-lockstep.conf": "container_runtime"},
         ),
         ("hardware.*.nics.rdma", {"rdma-core": None}, {}),
-        ("scheduler", {"slurmd": "24.11.5-4", "munge": None}, {"/etc/munge/munge.key": "munge"}),
+        (
+            "scheduler",
+            {"slurmd": "24.11.5-4+deb13u1", "munge": None},
+            {"/etc/munge/munge.key": "munge"},
+        ),
         ("hardware.*.kernel.iommu", {}, {"/etc/default/grub.d/50-lockstep.cfg": "boot_loader"}),
         ("os.locale", {"locales": None}, {"/etc/locale.conf": "os_settings"}),
         ("nodes", {"chrony": None}, {"/usr/sbin/policy-rc.d": "packages"}),

@@ -239,6 +239,8 @@ def test_the_key_for_modules_stays_in_its_own_file(pair: tuple[Path, str]) -> No
     key, certificate = pair
     made = obtain("unit", None, (str(key), certificate))
     assert made.module_key == key.read_bytes()
+    key.write_bytes(b"Bag Attributes\r\n" + key.read_bytes().replace(b"\n", b"\r\n"))
+    assert obtain("unit", None, (str(key), certificate)) == made, "nodes get the key alone"
     assert "PRIVATE" not in store("unit").read_text() + repr(made)
     key.unlink()
     found = existing("unit", None, (str(key), certificate))
@@ -265,6 +267,9 @@ def test_a_key_for_modules_that_cannot_sign_is_refused(pair: tuple[Path, str]) -
     assert "the key has a passphrase, which DKMS cannot enter" in refused()
     key.write_bytes(own[:300] + own[400:])
     assert "not a private key in PEM format" in refused()
+    unknown = ["openssl", "ecparam", "-name", "secp112r1", "-genkey", "-noout"]
+    key.write_bytes(subprocess.run(unknown, check=True, capture_output=True).stdout)
+    assert "expected an RSA key" in refused()
     other = ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]
     key.write_bytes(subprocess.run(other, check=True, capture_output=True).stdout)
     assert "this is not the key of the certificate" in refused()

@@ -22,6 +22,7 @@ from lockstep.checks.growth import GrowthNotes
 from lockstep.checks.not_available import DriverNotes, driver_of
 from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Kind, Peers, Rule, Skip
+from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import MISSING, Unread
 from lockstep.report import Reference, alike, count
 
@@ -135,7 +136,7 @@ class Evaluation:
             wanted, reference = each.get(device, common), Reference.SPEC
             if wanted is None:
                 default = defaults.get(device)
-                if default is None or isinstance(default, Unread):
+                if default in (None, NOT_SUPPORTED) or isinstance(default, Unread):
                     undeclared[device] = value
                     continue
                 wanted, reference = default, Reference.DEVICE

@@ -87,8 +87,8 @@ class Gpu(Model):
     """Lowest and highest SM clock, in MHz, to which the GPUs are locked; None: not locked."""
     compute_mode: Literal["default", "exclusive_process", "prohibited"] = "default"
     ecc: bool | None = None
-    """None: as NVIDIA delivers the model. If the catalogue does not have the model, the GPUs keep
-    their mode, and the check compares it with the node's peers."""
+    """None: on if NVIDIA delivers the model so. Otherwise, and for models that are not in the
+    catalogue, the GPUs keep their mode, and the check compares it with the node's peers."""
     persistence: bool | None = None
     """None: on if Lockstep installs the driver; otherwise, the GPUs keep their mode, and the check
     compares it with the node's peers."""
@@ -105,10 +105,13 @@ class Gpu(Model):
 
     @property
     def ecc_wanted(self) -> bool | None:
-        """The declared ECC mode, or that of the model as it is delivered; None: unknown."""
+        """The declared ECC mode, or on if the model is delivered so; None: it stays as it is.
+
+        Nothing turns it off undeclared: an operator may have turned it on.
+        """
         if self.ecc is not None:
             return self.ecc
-        return gpus.load(self.name).ecc if self.name in gpus.known() else None
+        return (gpus.load(self.name).ecc or None) if self.name in gpus.known() else None
 
     @property
     def values(self) -> GpuModel:

@@ -45,7 +45,7 @@ def read(pem: str) -> Certificate:
         found = x509.load_pem_x509_certificate(pem.encode("utf-8"))
         names = found.issuer.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         serial = f"{found.serial_number:X}"
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise NotACertificate("damaged, or not a certificate") from error
     return Certificate(
         der=found.public_bytes(Encoding.DER),

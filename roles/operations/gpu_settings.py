@@ -16,7 +16,10 @@ COMPUTE_MODES = {"default": "Default", "exclusive_process": "Exclusive_Process"}
 
 @operation()
 def running_settings(
-    gpu: Gpu, default_w: float | None, persistence: bool | None = True
+    gpu: Gpu,
+    default_w: float | None,
+    persistence: bool | None = True,
+    shares_power: bool = False,
 ) -> CommandsOrReason:
     """Use nvidia-smi(1) to change the settings of each GPU that differ from the plan.
 
@@ -27,6 +30,8 @@ def running_settings(
             is declared, a GPU with a lower default keeps its limit; the check reports the
             difference. Otherwise, each GPU gets its own default.
         persistence: the wanted persistence mode; None: unchanged.
+        shares_power: whether the module of the GPU can hold its limit below the one that was set;
+            then the limit in force says nothing, and changes only if one is declared.
     """
     gpus = ask(gpu_states())
     if not gpus.answered:
@@ -34,7 +39,7 @@ def running_settings(
     # Persistence mode first: without it the driver shuts down an idle GPU, and its limit is lost.
     for board in gpus.every:
         for words in (
-            *_at_once(gpu, board, default_w, persistence),
+            *_at_once(gpu, board, default_w, persistence, shares_power),
             *(_when_free(gpu, board) if not board.busy else ()),
         ):
             yield f"nvidia-smi -i {board.uuid} {words}"
@@ -44,7 +49,11 @@ def running_settings(
 
 
 def _at_once(
-    gpu: Gpu, board: GpuSettings, default_w: float | None, persistence: bool | None
+    gpu: Gpu,
+    board: GpuSettings,
+    default_w: float | None,
+    persistence: bool | None,
+    shares_power: bool,
 ) -> Iterator[str]:
     """Yield nvidia-smi options for the changes that do not disturb a job on the GPU."""
     mode = "Enabled" if persistence else "Disabled"
@@ -52,8 +61,9 @@ def _at_once(
         yield f"-pm {int(persistence)}"
     own_w = board.default_limit_w
     limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else own_w
-    usual = gpu.power_limit_w is not None or default_w is None or (own_w or 0) >= default_w
-    if usual and limit_w is not None and board.enforced_limit_w not in (None, limit_w):
+    usual = not shares_power and (default_w is None or (own_w or 0) >= default_w)
+    wanted = usual or gpu.power_limit_w is not None
+    if wanted and limit_w is not None and board.enforced_limit_w not in (None, limit_w):
         yield f"-pl {limit_w:g}"
 
 
@@ -103,4 +113,5 @@ def afterwards(plan: NodePlan) -> None:
         gpu=plan.gpu,
         default_w=model.default_power_limit_w,
         persistence=plan.gpu_persistence,
+        shares_power=model.shares_power,
     )

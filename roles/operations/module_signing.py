@@ -6,10 +6,11 @@ import shlex
 
 from pyinfra import host
 
+from lockstep.facts.files import file_states
 from lockstep.facts.signing import built_modules, module_trust
 from lockstep.plan import NodePlan
 from lockstep.plan.signing import BuiltModule, Signing, signing
-from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
+from lockstep.roles.operations.operation import CommandsOrReason, ask, operation, refusal
 
 
 @operation()
@@ -38,6 +39,15 @@ def signed_modules(key: Signing) -> CommandsOrReason:
                 "enrolment; then deploy the node again"
             )
             continue
+        # dkms removes a module before it builds it: without headers, the node would lose it.
+        headers = f"/lib/modules/{one.kernel}/build/Makefile"
+        if ask(file_states((headers,)))[headers] is None:
+            yield refusal(
+                f"{one.name} for kernel {one.kernel} keeps its signature, because DKMS could not "
+                f"build it again: {headers} is missing. Next: install the headers of this kernel, "
+                "or remove the kernel; then deploy the node again"
+            )
+            continue
         yield _built_again(one, key)
     return "the modules are signed with the key of the site, or wait for its enrolment"
 
@@ -55,7 +65,10 @@ def _built_again(module: BuiltModule, key: Signing) -> str:
         for file, _ in module.files
     )
     return (
-        f"dkms remove {which} && dkms install {which} && {{ {checks}; }} || {{ "
+        f"dkms remove {which} && dkms install {which} || {{ "
+        f"echo 'dkms did not build {module.name} for kernel {module.kernel} again. Next: on the "
+        f"node, run dkms install {which}, and read its lines' >&2; exit 1; }}; "
+        f"{{ {checks}; }} || {{ "
         f'echo "dkms did not sign {module.name} for kernel {module.kernel} with '
         f"{key.key_file}. Next: on the node, run dkms build --force {module.name} -k "
         f'{module.kernel}, and read its lines about signing" >&2; exit 1; }}'

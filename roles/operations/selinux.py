@@ -123,7 +123,7 @@ def running_mode(plan: NodePlan) -> CommandsOrReason:
     if state.running == mode:
         return f"SELinux is {mode}"
     if state.running == "disabled":
-        why = f"{OFF}. Next: reboot the node (deploys/reboot.py)"
+        why = f"{OFF}. Next: remove the kernel argument selinux=0, if any, and reboot the node"
     elif mode == "enforcing" and state.job_steps:
         why = "SELinux stays permissive while a job step runs. Next: deploy again when none does"
     else:

@@ -552,3 +552,14 @@ def test_every_number_of_the_catalogue_has_a_row() -> None:
     assert {number for number, xid in XIDS.items() if xid.severity == "critical"} == {
         *(48, 54, 64, 79, 95, 140, 143, 151, 167)
     }
+
+
+def test_a_gpu_with_less_memory_than_the_others_of_its_node_is_named() -> None:
+    """What a driver reserves lacks on all of them."""
+    start, reading = recorded.consistent(), "gpu.memory.total_mib"
+    whole = recorded.mutated(start, "worker3", reading, ("gpu3",), 143000)
+    one = recorded.only(recorded.report(whole, "gpu.memory"))
+    assert (one.node, one.device, one.found) == ("worker3", "gpu3", "143000 MiB")
+    for number in (0, 1, 2, *range(4, 8)):
+        whole = recorded.mutated(whole, "worker3", reading, (f"gpu{number}",), 143000)
+    assert recorded.report(whole, "gpu.memory").findings == []

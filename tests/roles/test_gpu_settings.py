@@ -77,6 +77,13 @@ def test_a_gpu_with_another_limit_of_its_own_is_left_alone(smi: Smi, tmp_path: P
     assert [gpu.enforced_limit_w for gpu in asked(gpu_states()).every] == [700.0, 700.0]
 
 
+def test_a_limit_that_the_module_holds_down_is_left_alone(smi: Smi) -> None:
+    smi("set", "1", "enforced.power.limit=500")
+    shares = {"default_w": 700.0, "shares_power": True}
+    assert run(running_settings, gpu=gpu(), **shares).commands == 0
+    assert run(running_settings, gpu=gpu(power_limit_w=600), **shares).commands > 0
+
+
 def test_without_a_known_default_each_gpu_gets_its_own(smi: Smi, tmp_path: Path) -> None:
     """Of a model that the catalogue does not have."""
     smi("set", "0", "power.limit=350", "enforced.power.limit=350")

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import stat
 import uuid
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyinfra.api.exceptions import PyinfraError
 
 from lockstep import secrets
+from lockstep.facts.driver import boot_kernels
 from lockstep.facts.signing import built_modules, module_trust
 from lockstep.files import managed
 from lockstep.inventory import planned as plan_of
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import in_order
-from lockstep.plan.driver import Driver
-from lockstep.plan.signing import CERTIFICATE, KEY, ModuleTrust, Signing, signing
-from lockstep.question import Unreadable
+from lockstep.plan.driver import BootKernels, Driver, Kernel
+from lockstep.plan.signing import (
+    CERTIFICATE,
+    KEY,
+    BuiltModule,
+    ModuleTrust,
+    Signature,
+    Signing,
+    signing,
+)
+from lockstep.question import Question, Unreadable
 from lockstep.roles import declared
 from lockstep.roles.operations.module_signing import signed_modules
 from lockstep.roles.operations.nvidia_driver import loaded
-from lockstep.roles.steps.reboot.driver import trusted
+from lockstep.roles.steps.reboot.driver import loadable, trusted
 from lockstep.roles.steps.reboot.failures import Alone
 from lockstep.roles.steps.secrets import required
 from lockstep.spec import load, x509
@@ -58,6 +69,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "root"
     made = root / f"var/lib/dkms/nvidia/590.48.01/{KERNEL}/x86_64"
     there = root / f"lib/modules/{KERNEL}/updates/dkms"
+    (there.parents[1] / "build").mkdir(parents=True)
+    (there.parents[1] / "build/Makefile").touch()
     for folder, suffix in ((made / "module", ".ko.xz"), (there, ".ko.xz")):
         folder.mkdir(parents=True)
         for name in ("nvidia", "nvidia-uvm"):
@@ -96,6 +109,14 @@ def signs(node: Path, modinfo: str) -> None:
         "dkms",
         f'echo "dkms $*" >> {node}/calls; [ "$1" != install ] || cp {node}/new {node}/signature',
     )
+
+
+def firmware() -> object:
+    question = Question("firmware", ("secure_boot",), lambda taken: taken.item(*FIRMWARE))
+    return asked(question)
+
+
+FIRMWARE = ("secure_boot", "firmware")
 
 
 def calls(node: Path) -> list[str]:
@@ -176,6 +197,14 @@ def test_firmware_and_shim_are_read(node: Path) -> None:
     assert not asked(module_trust()).unsigned_refused
 
 
+def test_firmware_without_secure_boot_is_read(node: Path) -> None:
+    variables = node / "root" / EFI / "efivars"
+    variables.mkdir(parents=True)
+    assert firmware() == "not told by the firmware"
+    (variables / "BootOrder-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(b"\6\0\0\0\0")
+    assert firmware() == "off"
+
+
 def test_a_damaged_list_of_keys_is_no_answer(node: Path) -> None:
     secure_boot(node, enrolled=SITE.der)
     (path,) = (node / "root" / EFI / "efivars").glob("MokListRT-*")
@@ -201,6 +230,17 @@ def test_modules_without_a_signature_are_signed_even_then(node: Path) -> None:
     signs(node, OF_SITE)
     assert run(signed_modules, key=SIGNING).succeeded
     assert len(calls(node)) == 2
+
+
+def test_a_module_that_cannot_be_built_again_stays(
+    node: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="pyinfra")
+    signed_by(node, OF_ANOTHER)
+    (node / f"root/lib/modules/{KERNEL}/build/Makefile").unlink()
+    assert not run(signed_modules, key=SIGNING).succeeded
+    assert "install the headers of this kernel" in caplog.text
+    assert calls(node) == []
 
 
 def test_the_driver_is_not_loaded_before_the_certificate_is_enrolled(node: Path) -> None:
@@ -237,6 +277,36 @@ def test_a_rollout_keeps_a_driver_that_the_kernel_loads() -> None:
     trusted(refuses, worker(), "again", ())
     enrolled: Any = Talk(ModuleTrust(True, frozenset({SITE.sha256})))
     trusted(enrolled, worker(), "again", ("nvidia-driver-cuda",))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "signature", "trust", "stays"),
+    [
+        ("6.12.95", Signature(SITE.signer, SITE.serial), ModuleTrust(True), True),
+        ("6.12.95", Signature(), ModuleTrust(True), True),
+        ("6.12.95", Signature("DKMS module signing key", "0A1B"), ModuleTrust(True), False),
+        ("6.12.94", Signature(SITE.signer, SITE.serial), ModuleTrust(True), False),
+        ("6.12.95", Signature(SITE.signer, SITE.serial), ModuleTrust(False), False),
+        (
+            "6.12.95",
+            Signature(SITE.signer, SITE.serial),
+            ModuleTrust(True, frozenset({SITE.sha256})),
+            False,
+        ),
+    ],
+)
+def test_a_kernel_that_would_refuse_its_modules_is_not_booted(
+    kernel: str, signature: Signature, trust: ModuleTrust, stays: bool
+) -> None:
+    running, later = Kernel("6.12.94", headers=True), Kernel("6.12.95", headers=True)
+    answers = {
+        module_trust: trust,
+        boot_kernels: BootKernels(running, (later,)),
+        built_modules: (BuiltModule(kernel, "nvidia/590.48.01", (("nvidia", signature),)),),
+    }
+    talk: Any = SimpleNamespace(read=lambda make: answers[make])
+    with pytest.raises(Alone, match="was not rebooted") if stays else nullcontext():
+        loadable(talk, worker(), "again")
 
 
 def test_the_key_is_on_a_node_before_its_packages() -> None:

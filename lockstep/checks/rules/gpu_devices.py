@@ -73,11 +73,17 @@ OF_ECC = 1 / 16
 
 
 def _memory(view: View) -> Items:
-    """Return each GPU's memory size; the model's, if driver and ECC explain the difference."""
+    """Return each GPU's memory size; the model's, if driver and ECC explain the difference.
+
+    A driver reserves the same part of every GPU: one that has less than the others is at fault.
+    """
     whole = of_model(lambda model: model.memory_mib)(view) or 0
     items = told("gpu.memory.total_mib")(view)
     delivered = of_model(lambda model: model.ecc)(view)
     modes = view.items("gpu.ecc.current")
+    shown: dict[str, set[str]] = {}
+    for device, mib in items.items():
+        shown.setdefault(str(modes.get(device)), set()).add(str(mib))
 
     def size(device: str, mib: Value) -> Value:
         on = modes.get(device)
@@ -86,14 +92,15 @@ def _memory(view: View) -> Items:
             sizes.append(whole / (1 - OF_ECC))
         if delivered is not True and on == "Enabled":
             sizes.append(whole * (1 - OF_ECC))
-        known = isinstance(mib, int) and any(_close(mib, one) for one in sizes)
+        reserved = RESERVED if len(shown[str(on)]) == 1 else 0.0
+        known = isinstance(mib, int) and any(_close(mib, one, reserved) for one in sizes)
         return whole if known else mib
 
     return {device: size(device, mib) for device, mib in items.items()} if whole else items
 
 
-def _close(mib: int, whole: float) -> bool:
-    return whole * (1 - RESERVED) <= mib <= whole + 1
+def _close(mib: int, whole: float, reserved: float) -> bool:
+    return whole * (1 - reserved) - 1 <= mib <= whole + 1
 
 
 def _names(view: View) -> Items:
@@ -223,8 +230,8 @@ RULES = (
         claim="Every GPU has the memory size of its model or, if not known, of its peers.",
         why="A job that fits into the memory of all other GPUs fails on a GPU with less memory.",
         blind=(
-            "Memory errors. Memory that other processes use. Up to 2 % less memory, because some "
-            "drivers leave out what they reserve."
+            "Memory errors. Memory that other processes use. Up to 2 % less memory of all GPUs of "
+            "a node, because some drivers leave out what they reserve."
         ),
         source="lockstep/catalog/gpus",
         reading="gpu.memory.total_mib",

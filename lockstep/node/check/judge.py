@@ -110,6 +110,8 @@ def _results(one: Judgement, readings: Readings) -> Iterator[Result]:
         wanted = one.expected
         if wanted is None and not (one.none_of or one.all_of or one.bits):
             wanted = references.get(device, references.get("", Unread(NOT_THERE)))
+            if wanted == NOT_SUPPORTED:
+                continue  # the GPU has no default that could be compared
         unread = next((each for each in (value, wanted) if isinstance(each, Unread)), None)
         if unread is None:
             yield from _compared(one, device, value, wanted)
@@ -162,7 +164,8 @@ def _devices(one: Judgement, readings: Readings) -> dict[str, Any]:
     if one.devices and "" not in found:
         for device in _items(one.devices, readings):
             if device:
-                found.setdefault(device, Unread(NOT_THERE))
+                # nvidia-smi may leave out a GPU without any link.
+                found.setdefault(device, {} if one.tally else Unread(NOT_THERE))
     if one.only:
         chosen = ("", *one.only)  # "" stands for a whole reading that is unread
         found = {name: value for name, value in found.items() if name.split("/")[0] in chosen}

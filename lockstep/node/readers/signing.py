@@ -45,9 +45,15 @@ def read_secure_boot(request: Request, commands: Commands) -> Readings:
 
 
 def firmware_state() -> str:
-    """Return whether the firmware checks what it boots: on, off, or absent without UEFI."""
+    """Return whether the firmware checks what it boots: on, off, or absent without UEFI.
+
+    Firmware without Secure Boot has no such variable. Without runtime services (efi=noruntime), the
+    kernel has no variable at all.
+    """
     if not is_folder(EFI):
         return ABSENT
+    if not exists(f"{VARIABLES}/SecureBoot-{GLOBAL}"):
+        return "off" if below(VARIABLES) else "not told by the firmware"
     value = bytes_of(f"{VARIABLES}/SecureBoot-{GLOBAL}")
     if len(value) != ATTRIBUTES + 1:
         raise Unread(f"{VARIABLES}/SecureBoot-{GLOBAL} has {len(value)} bytes, expected 5")
@@ -122,7 +128,7 @@ def of_kernel(commands: Commands, kernel: str) -> dict[str, Any]:
     """Return the signatures of the modules that DKMS has installed for a kernel."""
     found: dict[str, Any] = {}
     # DKMS links NAME/kernel-KERNEL-ARCHITECTURE to NAME/VERSION/KERNEL/ARCHITECTURE.
-    for link in found_by(f"{DKMS}/*/kernel-{kernel}-*"):
+    for link in found_by(f"{DKMS}/*/kernel-{kernel}-{os.uname().machine}"):
         folder = resolved(link)
         name, version = folder[len(resolved(DKMS)) + 1 :].split("/")[:2]
         files = [file.partition(".ko")[0] for file in below(f"{folder}/module") if ".ko" in file]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lockstep.facts.driver import boot_kernels
 from lockstep.facts.packages import package_state
 from lockstep.facts.reboot import Conversation, Unanswered
-from lockstep.facts.signing import module_trust
+from lockstep.facts.signing import built_modules, module_trust
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
 from lockstep.plan.signing import signing
@@ -71,6 +71,47 @@ def trusted(talk: Conversation, plan: NodePlan, again: str, change: tuple[str, .
         raise Alone(
             f"{plan.name} keeps its driver: Secure Boot is on, and the kernel does not trust the "
             "key of software.module_signing, so it would load no module of the new driver",
+            f"on the console of {plan.name}, run {key.enrol}, reboot, and confirm the enrolment; "
+            f"then run: {again}",
+        )
+
+
+def loadable(talk: Conversation, plan: NodePlan, again: str) -> None:
+    """Fail if the kernel that boots next would refuse modules that DKMS has built for it.
+
+    A module for a new kernel is signed with the key of the site, also before its certificate is
+    enrolled; the driver of the running kernel can still have the signature of an older key.
+
+    Args:
+        talk: the conversation with the node.
+        plan: the plan of the node.
+        again: the command that repeats the rollout.
+
+    Raises:
+        Alone: it would refuse them; others may have enrolled the certificate already.
+        Failed: the node did not answer.
+    """
+    key = signing(plan)
+    if key is None:
+        return
+    try:
+        if not talk.read(module_trust).refuses(key.certificate):
+            return
+        later = {one.release for one in talk.read(boot_kernels).next}
+        modules = talk.read(built_modules)
+    except Unanswered as unanswered:
+        raise Failed(f"{plan.name} was not rebooted: {unanswered}", f"run: {again}") from unanswered
+    lost = [
+        f"{one.name} for kernel {one.kernel}"
+        for one in modules
+        if one.kernel in later
+        and any(not by.signer or by.by(key.certificate) for _, by in one.files)
+    ]
+    if lost:
+        raise Alone(
+            f"{plan.name} was not rebooted: Secure Boot is on, and the kernel that boots next "
+            f"would not load {', '.join(lost)}, because it does not trust the key of "
+            "software.module_signing",
             f"on the console of {plan.name}, run {key.enrol}, reboot, and confirm the enrolment; "
             f"then run: {again}",
         )

@@ -15,7 +15,13 @@ from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_stat
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
 from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, is_ours, remember, still
-from lockstep.roles.steps.reboot.driver import CHECKS_PACKAGES, change_packages, trusted, unbuilt
+from lockstep.roles.steps.reboot.driver import (
+    CHECKS_PACKAGES,
+    change_packages,
+    loadable,
+    trusted,
+    unbuilt,
+)
 from lockstep.roles.steps.reboot.failures import Alone, Failed, NotAgain, in_words
 from lockstep.roles.steps.reboot.objections import (
     are_warnings,
@@ -95,6 +101,7 @@ class Turn:
         trusted(self.talk, self.plan, self.again, decision.pending.change)
         if not decision.pending.change:
             self._modules_built()
+            loadable(self.talk, self.plan, self.again)
         if decision.worker and decision.pending.reasons:
             self._drain()
             if not self._idle():
