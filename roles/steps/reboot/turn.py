@@ -14,14 +14,8 @@ from lockstep.facts.gpus import gpu_states
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_state, hold_state
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
+from lockstep.roles.steps.reboot import driver as drivers
 from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, is_ours, remember, still
-from lockstep.roles.steps.reboot.driver import (
-    CHECKS_PACKAGES,
-    change_packages,
-    loadable,
-    trusted,
-    unbuilt,
-)
 from lockstep.roles.steps.reboot.failures import Alone, Failed, NotAgain, in_words
 from lockstep.roles.steps.reboot.objections import (
     are_warnings,
@@ -67,8 +61,7 @@ class Turn:
         look: Callable[[], Pending],
     ) -> None:
         """Store the arguments; ``look`` reads the node again and returns its pending reboot."""
-        self.look = look
-        self.host, self.plan, self.talk = host, plan, talk
+        self.look, self.host, self.plan, self.talk = look, host, plan, talk
         self.decision, self.rollout = decision, rollout
         self.ours = decision.leftover
         self.found: list[dict[str, Any]] = []
@@ -98,10 +91,10 @@ class Turn:
         if decision.pending.in_vain:
             self._not_again()
             return
-        trusted(self.talk, self.plan, self.again, decision.pending.change)
+        drivers.trusted(self.talk, self.plan, self.again, decision.pending.change)
         if not decision.pending.change:
             self._modules_built()
-            loadable(self.talk, self.plan, self.again)
+            drivers.loadable(self.talk, self.plan, self.again)
         if decision.worker and decision.pending.reasons:
             self._drain()
             if not self._idle():
@@ -245,7 +238,7 @@ class Turn:
         if driver is None or not self.decision.pending.reasons:
             return
         try:
-            why = unbuilt(self.talk, driver)
+            why = drivers.unbuilt(self.talk, driver)
         except Unanswered as unanswered:
             raise Failed(
                 f"{name} was not rebooted: {unanswered}", f"run: {self.again}"
@@ -262,12 +255,12 @@ class Turn:
         self._log(f"changing {', '.join(names)}")
         began = time.monotonic()
         try:
-            change_packages(self.talk, plan, names)
+            drivers.change_packages(self.talk, plan, names)
         except Unanswered as unanswered:
             raise Failed(
                 f"the driver packages of {plan.name} could not be changed: {unanswered}",
-                f"run {CHECKS_PACKAGES[plan.release.family]} on {plan.name} and fix what it "
-                f"reports, then run: {self.again}",
+                f"run {drivers.CHECKS_PACKAGES[plan.release.family]} on {plan.name}, fix "
+                f"what it reports, then run: {self.again}",
             ) from unanswered
         self._log(f"changed after {time.monotonic() - began:.0f} s")
 
