@@ -259,7 +259,7 @@ class Turn:
         except Unanswered as unanswered:
             raise Failed(
                 f"the driver packages of {plan.name} could not be changed: {unanswered}",
-                f"run {drivers.CHECKS_PACKAGES[plan.release.family]} on {plan.name}, fix "
+                f"run {drivers.CHECKS_PACKAGES[plan.release.family]} on {plan.name} and fix "
                 f"what it reports, then run: {self.again}",
             ) from unanswered
         self._log(f"changed after {time.monotonic() - began:.0f} s")
