@@ -31,6 +31,11 @@ class Signing:
         """The command that asks for the enrolment of the certificate."""
         return f"mokutil --import {self.certificate_file}"
 
+    @property
+    def enrolment(self) -> str:
+        """The steps at the node's console after which the kernel trusts the certificate."""
+        return f"run {self.enrol}, reboot, and confirm the enrolment"
+
 
 def builds_modules(plan: NodePlan) -> bool:
     """Return whether DKMS builds kernel modules on a node for Lockstep."""

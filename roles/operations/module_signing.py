@@ -30,22 +30,22 @@ def signed_modules(key: Signing) -> CommandsOrReason:
         if not all(signature.by(certificate) for _, signature in one.files)
     ]
     refused = bool(wrong) and ask(module_trust()).refuses(certificate)
+    # dkms removes a module before it builds it: without headers, the node would lose it.
+    headers = {one.kernel: f"/lib/modules/{one.kernel}/build/Makefile" for one in wrong}
+    there = ask(file_states(tuple(headers.values()))) if wrong else {}
     for one in wrong:
         if refused and any(signature.signer for _, signature in one.files):
             host.log(
                 f"{one.name} for kernel {one.kernel} keeps the signature of another key: Secure "
                 "Boot is on, and the kernel does not trust the key of software.module_signing. "
-                f"Next: on the node's console, run {key.enrol}, reboot, and confirm the "
-                "enrolment; then deploy the node again"
+                f"Next: on the node's console, {key.enrolment}; then deploy the node again"
             )
             continue
-        # dkms removes a module before it builds it: without headers, the node would lose it.
-        headers = f"/lib/modules/{one.kernel}/build/Makefile"
-        if ask(file_states((headers,)))[headers] is None:
+        if there[headers[one.kernel]] is None:
             yield refusal(
                 f"{one.name} for kernel {one.kernel} keeps its signature, because DKMS could not "
-                f"build it again: {headers} is missing. Next: install the headers of this kernel, "
-                "or remove the kernel; then deploy the node again"
+                f"build it again: {headers[one.kernel]} is missing. Next: install the "
+                "headers of this kernel, or remove the kernel; then deploy the node again"
             )
             continue
         yield _built_again(one, key)

@@ -78,8 +78,8 @@ def loaded(
         # Not a failure: the certificate must be on the node before a person can enrol it.
         host.log(
             f"{', '.join(missing)}: not loaded, because Secure Boot is on and the kernel does not "
-            "trust the key of software.module_signing. Next: on the node's console, run "
-            f"{key.enrol}, reboot, and confirm the enrolment; then deploy the node again"
+            "trust the key of software.module_signing. Next: on the node's console, "
+            f"{key.enrolment}; then deploy the node again"
         )
         return "the driver's modules cannot be loaded until the certificate is enrolled"
     for name in missing:

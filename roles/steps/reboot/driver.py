@@ -71,8 +71,7 @@ def trusted(talk: Conversation, plan: NodePlan, again: str, change: tuple[str, .
         raise Alone(
             f"{plan.name} keeps its driver: Secure Boot is on, and the kernel does not trust the "
             "key of software.module_signing, so it would load no module of the new driver",
-            f"on the console of {plan.name}, run {key.enrol}, reboot, and confirm the enrolment; "
-            f"then run: {again}",
+            f"on the console of {plan.name}, {key.enrolment}; then run: {again}",
         )
 
 
@@ -112,8 +111,7 @@ def loadable(talk: Conversation, plan: NodePlan, again: str) -> None:
             f"{plan.name} was not rebooted: Secure Boot is on, and the kernel that boots next "
             f"would not load {', '.join(lost)}, because it does not trust the key of "
             "software.module_signing",
-            f"on the console of {plan.name}, run {key.enrol}, reboot, and confirm the enrolment; "
-            f"then run: {again}",
+            f"on the console of {plan.name}, {key.enrolment}; then run: {again}",
         )
 
 
