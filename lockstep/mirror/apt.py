@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from lockstep.mirror.needs import Kind, headers
 from lockstep.mirror.refusals import explained
-from lockstep.mirror.root import Listing, PackageFile, Source
+from lockstep.mirror.root import Listing, PackageFile, Source, by_version
 from lockstep.mirror.trouble import MirrorError, Trouble
 from lockstep.render import render
 from lockstep.report import fold
@@ -231,17 +231,12 @@ class AptRoot:
 
     def available(self, packages: Iterable[str]) -> dict[str, dict[str, tuple[str, ...]]]:
         """Return package -> version -> the names of the sources that have it, newest first."""
-        found: dict[str, dict[str, list[str]]] = {}
-        for line in self._output("apt-cache", "madison", *packages).splitlines():
-            package, version, where = (word.strip() for word in line.split("|", 2))
-            source = self._source_of(where.split()[0])
-            sources = found.setdefault(package, {}).setdefault(version, [])
-            if source not in sources:
-                sources.append(source)
-        return {
-            package: {version: tuple(names) for version, names in versions.items()}
-            for package, versions in found.items()
-        }
+        lines = self._output("apt-cache", "madison", *packages).splitlines()
+        shown = ((word.strip() for word in line.split("|", 2)) for line in lines)
+        return by_version(
+            (package, version, self._source_of(where.split()[0]))
+            for package, version, where in shown
+        )
 
     def names(self, prefix: str) -> tuple[str, ...]:
         """Return the packages whose names begin with a text."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from lockstep.mirror.needs import ANY, Kind, Wanted, header_pattern, headers
 from lockstep.mirror.root import Root
@@ -11,8 +12,18 @@ from lockstep.mirror.trouble import Trouble
 from lockstep.mirror.versions import nearest
 from lockstep.report import fold
 
+T = TypeVar("T")
 SHOWN = 8
 """Versions of a package that a message lists."""
+
+
+def _nodes(kinds: Sequence[Kind], of: Callable[[Kind], Iterable[T]]) -> dict[T, list[str]]:
+    """Return what kinds of nodes want -> the nodes that want it."""
+    wanted: dict[T, list[str]] = {}
+    for kind in kinds:
+        for one in of(kind):
+            wanted.setdefault(one, []).extend(kind.nodes)
+    return wanted
 
 
 def gone(root: Root, kinds: Sequence[Kind]) -> Iterator[Trouble]:
@@ -22,10 +33,7 @@ def gone(root: Root, kinds: Sequence[Kind]) -> Iterator[Trouble]:
         root: the root of these kinds' system; its lists are up to date.
         kinds: kinds of nodes of one system.
     """
-    wanted: dict[Wanted, list[str]] = {}
-    for kind in kinds:
-        for one in kind.packages:
-            wanted.setdefault(one, []).extend(kind.nodes)
+    wanted = _nodes(kinds, lambda kind: kind.packages)
     available = root.available(dict.fromkeys(one.package for one in wanted))
     asked = ", ".join(one.name for one in root.sources)
     for one, nodes in wanted.items():
@@ -41,10 +49,7 @@ def streams_gone(root: Root, kinds: Sequence[Kind]) -> Iterator[Trouble]:
         root: the root of these kinds' system; its lists are up to date.
         kinds: kinds of nodes of one system.
     """
-    wanted: dict[str, list[str]] = {}
-    for kind in kinds:
-        for stream in kind.streams:
-            wanted.setdefault(stream, []).extend(kind.nodes)
+    wanted = _nodes(kinds, lambda kind: kind.streams)
     available = root.streams() if wanted else {}
     asked = ", ".join(one.name for one in root.sources)
     for stream, nodes in wanted.items():

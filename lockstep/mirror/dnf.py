@@ -22,7 +22,7 @@ from typing import Any
 
 from lockstep.mirror.needs import ANY, Kind, headers
 from lockstep.mirror.refusals import explained_by_dnf
-from lockstep.mirror.root import Listing, PackageFile, Source
+from lockstep.mirror.root import Listing, PackageFile, Source, by_version
 from lockstep.mirror.trouble import MirrorError, Trouble
 from lockstep.render import render
 from lockstep.report import fold
@@ -147,18 +147,12 @@ class DnfRoot:
 
     def available(self, packages: Iterable[str]) -> dict[str, dict[str, tuple[str, ...]]]:
         """Return package -> version -> the names of the sources that have it, newest first."""
-        found: dict[str, dict[str, list[str]]] = {}
         answer = self._ask("available", packages=list(packages))
         self._modules = answer["streams"]
-        for one in answer["packages"]:
-            sources = found.setdefault(one["name"], {}).setdefault(one["version"], [])
-            source = self._source_of(one["repository"])
-            if source not in sources:
-                sources.append(source)
-        return {
-            package: {version: tuple(names) for version, names in versions.items()}
-            for package, versions in found.items()
-        }
+        return by_version(
+            (one["name"], one["version"], self._source_of(one["repository"]))
+            for one in answer["packages"]
+        )
 
     def names(self, prefix: str) -> tuple[str, ...]:
         """Return the versions of a package, each as ``NAME-VERSION-RELEASE.ARCHITECTURE``."""

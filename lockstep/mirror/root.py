@@ -109,3 +109,20 @@ class Root(Protocol):
         Returns:
             Address -> reason, for each file that was not fetched.
         """
+
+
+def by_version(
+    rows: Iterable[tuple[str, str, str]],
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return package -> version -> the names of its sources, each once and in the given order.
+
+    Args:
+        rows: package, version and the name of a source.
+    """
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for package, version, source in rows:
+        found.setdefault(package, {}).setdefault(version, {})[source] = None
+    return {
+        package: {version: tuple(names) for version, names in versions.items()}
+        for package, versions in found.items()
+    }

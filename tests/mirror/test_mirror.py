@@ -29,13 +29,6 @@ LIBRARY = Package("liblock1", "1:2.0-1")
 
 
 @pytest.fixture(scope="module")
-def signer() -> Iterator[Signer]:
-    signer = Signer()
-    yield signer
-    shutil.rmtree(signer.home)
-
-
-@pytest.fixture(scope="module")
 def original(signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The vendor's repository; munge there depends on a library that no role names."""
     munge = Package("munge", "0.5.16-1", depends="liblock1")

@@ -6,8 +6,6 @@ library. They were read with ``apt-cache show`` on 2026-11-24.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,13 +75,6 @@ ARCHIVE = (
     driver(f"nvidia-firmware-595-server-{DRIVER}"),
     Package("dkms", "3.0.11-1ubuntu13"),
 )
-
-
-@pytest.fixture(scope="module")
-def signer() -> Iterator[Signer]:
-    signer = Signer()
-    yield signer
-    shutil.rmtree(signer.home)
 
 
 def wanted(uri: str, key: str, release: str = "ubuntu_24_04", **stack: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,13 +42,6 @@ def asked(
     local = ("--archive", "none", "--lock", "none")
     status = main(["mirror", inventory(folder, wanted), "--check", *local, *words])
     return Asked(status, "".join(capsys.readouterr()))
-
-
-@pytest.fixture(scope="module")
-def signer() -> Iterator[Signer]:
-    signer = Signer()
-    yield signer
-    shutil.rmtree(signer.home)
 
 
 @pytest.fixture(scope="module")
