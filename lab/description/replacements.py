@@ -1,6 +1,6 @@
 """What a lab replaces in a description: every path, the lab's value, and the reason.
 
-Everything else of a description reaches the lab's nodes as it stands in the inventory.
+Everything else of a description reaches the lab's nodes unchanged.
 """
 
 from __future__ import annotations

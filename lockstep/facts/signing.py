@@ -1,4 +1,4 @@
-"""Questions about signatures of kernel modules: who signed them, and whom the kernel trusts."""
+"""Questions about the signatures of kernel modules, and the keys that the kernel trusts."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ CONFIG = (
 
 ARCHIVE = (
     'cd "$(mktemp -d)" && trap \'rm -r "$PWD"\' EXIT && mkdir bin && '
-    # The same bytes on every node, whenever and by whomever they are made: so is the image's id.
+    # The same bytes on every node and at every time, so that the image has the same id.
     'cp "$(command -v busybox)" bin/busybox && tar --format=ustar --mtime=@0 --mode=0755 '
     "--owner=0 --group=0 --numeric-owner -cf layer.tar bin/busybox && "
     f"echo {shlex.quote(json.dumps(MANIFEST))} >manifest.json && "

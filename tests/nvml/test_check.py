@@ -16,10 +16,10 @@ from lockstep.node.check.judge import judge
 from lockstep.node.readers import collect, commands, tree
 from lockstep.node.readers.gpu_fields import EVERY
 from lockstep.node.readers.reading import NOT_AVAILABLE
-from lockstep.probe.record import Record
 from lockstep.report import Finding
 from tests.checks import recorded
 from tests.nvml.programs import CACHE, SimulatedNode
+from tests.recordings.fleet import now_with
 
 GPUS = 8
 TRAYS = ("gb200", "gb300")
@@ -94,16 +94,7 @@ class Fleet:
 
     def with_readings(self, readings: dict[str, dict[str, Any]]) -> Context:
         """Return the cluster with the readings of some workers."""
-        records = dict(self.context.reading)
-        for name, found in readings.items():
-            record = records[name]
-            assert isinstance(record, Record)
-            raw = record.model_dump(mode="json")
-            raw["readings"] |= found
-            # The recorded slots are those of an H200.
-            raw["readings"]["gpu.pci.slot_width"] = {"value": {}}
-            records[name] = recorded.parsed(raw)
-        return recorded.with_reading(self.context, records)
+        return now_with(self.context, readings)
 
 
 def of_gpus(context: Context) -> Iterator[Finding]:

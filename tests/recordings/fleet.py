@@ -62,6 +62,17 @@ def cluster(recording: Recording, **declared: Any) -> Context:
 
 
 def with_readings(context: Context, readings: dict[str, dict[str, Any]]) -> Context:
+    """Return the cluster with the readings of some workers, now and an hour ago."""
+    read = now_with(context, readings)
+    before = {
+        name: record.model_copy(update={"taken_at": record.taken_at - HOUR_S})
+        for name, record in read.reading.items()
+        if isinstance(record, Record)
+    }
+    return replace(read, before=before)
+
+
+def now_with(context: Context, readings: dict[str, dict[str, Any]]) -> Context:
     """Return the cluster with the readings of some workers."""
     records = dict(context.reading)
     for name, found in readings.items():
@@ -72,12 +83,7 @@ def with_readings(context: Context, readings: dict[str, dict[str, Any]]) -> Cont
         # The slots are those of the recorded H200.
         raw["readings"]["gpu.pci.slot_width"] = {"value": {}}
         records[name] = recorded.parsed(raw)
-    before = {
-        name: record.model_copy(update={"taken_at": record.taken_at - HOUR_S})
-        for name, record in records.items()
-        if isinstance(record, Record)
-    }
-    return replace(recorded.with_reading(context, records), before=before)
+    return recorded.with_reading(context, records)
 
 
 def findings(context: Context) -> list[Finding]:
