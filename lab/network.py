@@ -159,19 +159,21 @@ def make_node(state: LabState, node: Node) -> None:
     """Create the namespace and links of a node that is off, if they are not complete."""
     namespace = node_namespace(state.name, node.name)
     switch = switch_namespace(state.name)
-    links = [("mgmt", node.interface, node.address)]
-    links += [
+    links = [
         (f"fabric{rail or ''}", name, address)
         for rail, (name, address) in enumerate(fabric_links(node))
     ]
-    _, last, last_address = links[-1]
+    # The last address marks the network as complete. Those of the fabric can be the node's own: its
+    # ifupdown takes them away at a shutdown.
+    links.append(("mgmt", node.interface, node.address))
     if (
         namespace in namespaces()
-        and _has_address(last_address, last, namespace)
+        and _has_address(node.address, node.interface, namespace)
         and link_state(state.name, node.name) != "missing"
     ):
         return
     what = f"network of node {node.name!r}"
+    remove_node(state.name, node.name)
     _make_namespace(namespace)
     for link, interface, address in links:
         port = switch_port(node.name, link)
