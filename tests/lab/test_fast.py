@@ -21,11 +21,11 @@ NOT_ASKED_HERE = {
     *("boot_entries", "menu_is_due", "hugetlb_mounts", "group_of", "kernel_files"),
     *("boot_kernels", "loaded_driver", "initramfs_is_due"),
     *("cpus_of_services", "is_healthy", "shipped_by", "cdi_refused"),
-    *("interface_states", "folders_to_make"),
+    *("selinux_state", "built_modules", "module_trust", "folders_to_make"),
 }
 """Of boot loaders, huge pages, kernel modules and CPU sets, which containers do not have; what only
-a deploy with something to record asks; what is asked beside a GPU that must be reset; and of the
-role network and of dnf, which the lab does not use."""
+a deploy with something to record asks; what is asked beside a GPU that must be reset; and of
+SELinux, of signed modules and of dnf, which the lab does not use."""
 
 
 @dataclass(frozen=True)
