@@ -68,12 +68,11 @@ SLOW_PARTS = {
             *("test_gpus", "test_node_check", "test_nvidia"),
         ),
         "slow-systems": (
-            *("test_canary", "test_debian_12", "test_description", "test_dkms"),
-            *("test_dkms_signing", "test_dnf", "test_incidents"),
-            "test_repair",
-            *("test_killed", "test_new_role", "test_through_clush", "test_through_slurm"),
-            "test_workers_alone",
+            *("test_debian_12", "test_dkms", "test_dkms_signing", "test_dnf"),
+            *("test_incidents", "test_killed", "test_repair"),
+            *("test_through_clush", "test_through_slurm"),
         ),
+        "slow-sites": ("test_canary", "test_description", "test_new_role", "test_workers_alone"),
         "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),
     }.items()
