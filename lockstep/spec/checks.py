@@ -20,6 +20,7 @@ class Override(Model):
     """A site's changes to one built-in rule."""
 
     rule: str
+    """Id of a built-in rule."""
     off: Line | None = None
     """The reason for switching the rule off; every report shows it."""
     severity: SEVERITIES | None = None
@@ -41,6 +42,7 @@ class SiteRule(Model):
     """A rule that the site defines, as data."""
 
     id: SiteRuleId
+    """Id of the rule; it starts with ``site.``."""
     title: Line
     """The claim: a statement that must be true of every node."""
     reading: str
@@ -48,6 +50,7 @@ class SiteRule(Model):
     path: tuple[str, ...] = ()
     """Keys inside the reading. "*" matches every item; an empty path selects all items."""
     kind: Literal["equal", "multiset", "slots", "within", "unique", "growth", "absolute"]
+    """How values are judged (docs/checks.md)."""
     expected: JsonValue = None
     """For kinds "equal" and "slots": the expected value, or None to compare peers with each other.
 
@@ -62,9 +65,11 @@ class SiteRule(Model):
     tolerance: Share | None = None
     """See ``Override.tolerance``."""
     peers: Literal["class", "role", "os", "cluster", "nvlink_domain"] = "class"
+    """The nodes that are compared with each other."""
     classes: tuple[Name, ...] = ()
     """Hardware classes that the rule applies to; all classes if empty."""
     severity: SEVERITIES = "error"
+    """Severity of a difference."""
     source: Line
     """Reference for the rule: a document, a ticket or a person."""
     repair: Line
@@ -93,8 +98,11 @@ class Checks(Model):
     """Site settings for the check."""
 
     overrides: tuple[Override, ...] = ()
+    """Changes to built-in rules."""
     rules: tuple[SiteRule, ...] = ()
+    """The site's own rules."""
     exceptions: tuple[NotCompared, ...] = ()
+    """Parts of the configuration that are not compared."""
     accepted: Line | None = None
     """File of the accepted differences (``lockstep accept``), relative to the inventory's folder;
     if None, ``prod.accepted.toml`` next to ``prod.py``."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from netaddr import AddrFormatError, IPAddress, IPNetwork
 from pydantic import (
@@ -26,6 +27,11 @@ from pydantic_core import PydanticCustomError
 
 from lockstep.catalog import time_zones
 from lockstep.spec import names, x509
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 
 class Model(BaseModel):
@@ -67,6 +73,27 @@ def _within(value: object) -> Iterable[object]:
     return value if isinstance(value, list | tuple) else (value,)
 
 
+class _Described:
+    """A validator that puts the allowed values into the JSON schema, for docs/description.md."""
+
+    allowed: str
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(core), "allowed": self.allowed}
+
+
+@dataclass(frozen=True)
+class _Before(_Described, BeforeValidator):
+    allowed: str = ""
+
+
+@dataclass(frozen=True)
+class _After(_Described, AfterValidator):
+    allowed: str = ""
+
+
 def _parsed(parse: Callable[[str], object], allowed: str) -> BeforeValidator:
     """Return a validator that parses a value; its error names the allowed values."""
 
@@ -78,7 +105,7 @@ def _parsed(parse: Callable[[str], object], allowed: str) -> BeforeValidator:
         except (AddrFormatError, ValueError) as error:
             raise ValueError(allowed) from error
 
-    return BeforeValidator(check)
+    return _Before(check, allowed=allowed)
 
 
 def _text(value: object) -> str:
@@ -149,7 +176,7 @@ def _matching(pattern: str, allowed: str) -> AfterValidator:
             raise ValueError(allowed)
         return value
 
-    return AfterValidator(check)
+    return _After(check, allowed=allowed)
 
 
 def _time_zone(value: str) -> str:

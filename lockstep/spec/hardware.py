@@ -38,9 +38,13 @@ class OwnGpu(Model):
     architecture: Name | None = None
     """A row of the table of architectures in docs/nvidia.md; None: the driver is not checked."""
     memory_mib: Count | None = None
+    """Memory of a GPU, in MiB, as ``nvidia-smi --query-gpu=memory.total`` prints it."""
     default_power_limit_w: Annotated[float, Field(gt=0)] | None = None
+    """The model's default power limit, in watts."""
     power_limits_w: tuple[float, float] | None = None
+    """Lowest and highest power limit that can be set, in watts."""
     max_sm_clock_mhz: Count | None = None
+    """Highest SM clock, in MHz."""
     nvlinks: NvLinks = ""
     """A GPU's NVLinks on a board with NVSwitches, such as ``18 x 26.562 GB/s``."""
     mig_profiles: tuple[MigProfile, ...] | None = None
@@ -68,6 +72,7 @@ class Gpu(Model):
     Otherwise the type is the whole product name (``nvidia_a100-sxm4-40gb``).
     """
     count: Annotated[int, Field(ge=1, le=64)]
+    """GPUs of each node."""
     devices: Devices = ""
     """Device files, such as ``/dev/nvidia[0-7]``; empty: /dev/nvidia0 and so on."""
     numa: dict[NumaNode, CpuList] = Field(default_factory=dict)
@@ -86,6 +91,7 @@ class Gpu(Model):
     clocks_mhz: tuple[Count, Count] | None = None
     """Lowest and highest SM clock, in MHz, to which the GPUs are locked; None: not locked."""
     compute_mode: Literal["default", "exclusive_process", "prohibited"] = "default"
+    """Whether several processes may use a GPU at the same time (nvidia-smi(1), compute mode)."""
     ecc: bool | None = None
     """None: on if NVIDIA delivers the model so. Otherwise, and for models that are not in the
     catalogue, the GPUs keep their mode, and the check compares it with the node's peers."""
@@ -126,7 +132,9 @@ class Nics(Model):
     """Fabric interfaces of a hardware class."""
 
     count: Annotated[int, Field(ge=0, le=64)] = 0
+    """Fabric interfaces of each node."""
     speed_gbit: Annotated[float, Field(gt=0)] | None = None
+    """Speed of each interface, in Gbit/s; None: compared between nodes."""
     rdma: Literal["none", "infiniband", "roce"] = "none"
     """Link layer of the RDMA devices; "none": the interfaces do not support RDMA."""
     rdma_devices: DeviceNames = ""
@@ -151,7 +159,9 @@ class Hugepages(Model):
     size: Literal["2M", "512M", "1G"]
     """512M is the default huge page of an arm64 kernel with pages of 64 KiB."""
     numa_node: NumaNode
+    """Number of the NUMA node."""
     count: Count
+    """Number of pages."""
 
     @property
     def mib(self) -> int:
@@ -167,14 +177,17 @@ class Kernel(Model):
     """
 
     transparent_hugepages: Literal["always", "madvise", "never"] | None = None
+    """Where the kernel uses transparent huge pages."""
     transparent_hugepages_defrag: (
         Literal["always", "defer", "defer+madvise", "madvise", "never"] | None
     ) = None
+    """When a program waits for free huge pages to be made."""
     numa_balancing: bool | None = None
     """Automatic page migration between NUMA nodes (kernel.numa_balancing)."""
     cpu_governor: (
         Literal["performance", "powersave", "schedutil", "ondemand", "conservative"] | None
     ) = None
+    """Governor of the processors' frequencies."""
     max_cstate: Annotated[int, Field(ge=0, le=9)] | None = None
     """Deepest idle state allowed (processor.max_cstate, intel_idle.max_cstate)."""
     page_size: Literal["4k", "64k"] | None = None
@@ -211,18 +224,25 @@ class HardwareClass(Model):
     architecture: Literal["x86_64", "arm64"] = "x86_64"
     """Of the processors: arm64 for Grace (GB200, GB300, GH200)."""
     sockets: Count
+    """Processor sockets."""
     cores_per_socket: Count
+    """Cores of each processor."""
     threads_per_core: Annotated[int, Field(ge=1, le=8)] = 1
+    """Threads of each core; 1: SMT is off, or the processors have none."""
     cpu_numbering: Literal["threads_last", "threads_adjacent"] = "threads_last"
     """How Linux numbers CPUs: the first thread of every core first (x86), or core by core."""
     numa_nodes: Count = 1
+    """NUMA nodes of a machine, all sockets together (``lscpu``)."""
     memory_mib: Annotated[int, Field(ge=512, le=1 << 32)]
     """Minimum memory of each machine in the class, in MiB (MemTotal in /proc/meminfo)."""
     gpu: Gpu | None = None
+    """The GPUs; None: the machines have none."""
     nics: Nics = Nics()
+    """The fabric interfaces."""
     management_interface: DeviceNames = ""
     """Name of the interface with the management address; needed only if Lockstep configures it."""
     hugepages: tuple[Hugepages, ...] = ()
+    """Persistent huge pages, per size and NUMA node."""
     housekeeping_cpus: CpuList = ""
     """CPUs reserved for the system, daemons and exporters; jobs get all other CPUs."""
     cgroup: CgroupUse = "v2"
@@ -234,7 +254,9 @@ class HardwareClass(Model):
     boot_loader: Literal["grub", "none"] = "grub"
     """"none": the machines do not boot their own kernel and have no kernel command line."""
     firmware: Firmware = Firmware()
+    """Firmware versions."""
     kernel: Kernel = Kernel()
+    """Kernel settings."""
     kernel_args: tuple[str, ...] = ()
     """Kernel arguments in addition to the ones that the plan derives from the other fields."""
     clock: Literal["own", "host"] = "own"

@@ -62,6 +62,7 @@ class Network(Model):
     """One network; each of its rails is a subnet, in which every node has one address."""
 
     prefix: Network_
+    """The network with its prefix length, IPv6 or IPv4."""
     rails: Annotated[int, Field(ge=1, le=64)] = 1
     """Number of rails. A single rail uses the whole prefix; several rails use one IPv6 /64 each."""
     manager: Manager = "unmanaged"
@@ -84,7 +85,9 @@ class NodeGroup(Model):
     """One node or a range of identical nodes, whose addresses are consecutive, in name order."""
 
     name: NodeRange
+    """A host name, or a range of them such as ``worker[01-16]``."""
     role: NodeRole
+    """"head" runs services, "worker" runs jobs."""
     hardware: Name
     """Name of a hardware class."""
     management: Address
@@ -92,6 +95,7 @@ class NodeGroup(Model):
     fabric: Address | None = None
     """Fabric address of the first node on the first rail."""
     runs: tuple[Service, ...] = ()
+    """Services that these heads run."""
     release: Name | None = None
     """Operating system of the nodes; None: ``os.release``."""
     nvlink_domain: Name | None = None
@@ -108,7 +112,9 @@ class Access(Model):
     """How the control host reaches the nodes: over ssh, with an unprivileged account and sudo."""
 
     user: UserName = "ops"
+    """Account on the nodes; it may use sudo without a password."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
+    """TCP port of sshd."""
     key: str | None = None
     """Path of the private key; None: the ssh agent's keys and ssh's default key files."""
     known_hosts: str | None = None
@@ -121,16 +127,21 @@ class Os(Model):
     release: Name
     """Name of a module in lockstep/catalog/os, such as debian_13; a node group can have another."""
     time_zone: TimeZone = "Etc/UTC"
+    """Name in the IANA time zone database, such as Europe/Berlin."""
     locale: Locale = "C.UTF-8"
+    """Value of LANG, for all programs."""
     address_family: Literal["ipv6", "ipv4"] = "ipv6"
     """Address family that name resolution prefers (gai.conf)."""
     sysctl: dict[str, SysctlValue] = Field(default_factory=dict)
+    """Kernel parameter -> its value, beside those that Lockstep sets itself."""
     memlock: Memlock = "unlimited"
     """Locked-memory limit in KiB; jobs with RDMA need "unlimited" because RDMA pins memory."""
     nofile: Annotated[int, Field(ge=1, le=MOST_OPEN_FILES)] = 1048576
+    """Limit of open files of each process."""
     hugetlb_gid: Annotated[int, Field(ge=1, le=65533)] | None = None
     """GID of the group that may use huge pages; None: all users."""
     automatic_upgrades: bool = False
+    """Whether nodes install security updates by themselves. False: they never do."""
     selinux: SelinuxMode | None = None
     """Mode of SELinux, now and after a boot; only on releases that have SELinux (docs/systems.md).
 
@@ -154,15 +165,20 @@ class Time(Model):
     servers: tuple[HostName, ...] = ()
     """NTP servers that the heads use; empty: the first head is the cluster's time source."""
     max_offset_s: Annotated[float, Field(gt=0, le=300)] = 0.05
+    """Largest accepted offset of a node's clock, in seconds."""
 
 
 class Partition(Model):
     """A Slurm partition."""
 
     name: Name
+    """Name of the partition."""
     nodes: NodeRange
+    """Workers of the partition, as a range of names."""
     default: bool = False
+    """Whether jobs that name no partition go here."""
     max_time: SlurmTime = "UNLIMITED"
+    """Time limit of a job: minutes, HH:MM:SS, D-HH, or UNLIMITED (slurm.conf(5), MaxTime)."""
 
 
 class Deploys(Model):
@@ -190,11 +206,13 @@ class Slurm(Model):
     """Settings of Slurm, the scheduler."""
 
     kind: Literal["slurm"] = "slurm"
+    """The scheduler."""
     partitions: tuple[Partition, ...] = ()
     """Slurm's partitions; empty: a single partition ``batch`` with every worker."""
     system_memory_mib: Annotated[int, Field(ge=0, le=MOST_MIB)] = 0
     """Memory reserved for the system on each worker (MemSpecLimit)."""
     health_check_interval_s: Annotated[int, Field(ge=0, le=65533)] = 300
+    """Seconds between two checks that a node makes of itself; 0: never."""
     prolog_check: bool = True
     """Check the node before each job; a failed check drains the node and requeues a batch job."""
     epilog_check: bool = True
@@ -205,10 +223,15 @@ class Monitoring(Model):
     """Monitoring settings: metrics, and the severities of NVIDIA driver errors."""
 
     scrape_interval_s: Annotated[int, Field(ge=1, le=3600)] = 30
+    """Seconds between two readings of each exporter."""
     retention: PrometheusDuration = "30d"
+    """How long Prometheus keeps its data, such as ``30d``."""
     dcgm_exporter_port: Annotated[int, Field(ge=1, le=65535)] = 9400
+    """TCP port of DCGM exporter."""
     node_exporter_port: Annotated[int, Field(ge=1, le=65535)] = 9100
+    """TCP port of node exporter."""
     prometheus_port: Annotated[int, Field(ge=1, le=65535)] = 9090
+    """TCP port of Prometheus."""
     xid: dict[Count, Literal["ignore", "warning", "error"]] = Field(default_factory=dict)
     """Xid of the NVIDIA driver -> the site's severity, which overrides Lockstep's."""
 
@@ -217,18 +240,31 @@ class Cluster(Model):
     """The whole description: the only source of truth for plan, deploy and check."""
 
     name: Name
+    """Name of the cluster; it becomes Slurm's ClusterName."""
     networks: dict[Literal["management", "fabric"], Network]
+    """The network for management, and the one between the workers of a job (optional)."""
     hardware: dict[Name, HardwareClass]
+    """Name of a hardware class -> the machines of this class, as purchased."""
     nodes: tuple[NodeGroup, ...]
+    """The nodes, in groups of equal ones."""
     os: Os
+    """The operating system of the nodes."""
     access: Access = Access()
+    """How the deploying machine reaches the nodes."""
     software: Software = Software()
+    """Package sources, and the versions of what the nodes run."""
     time: Time = Time()
+    """Clock synchronization."""
     scheduler: Slurm | None = None
+    """The scheduler; None: the cluster has none."""
     monitoring: Monitoring = Monitoring()
+    """Metrics and alerts."""
     deploys: Deploys = Deploys()
+    """How changes reach the nodes."""
     reboots: Reboots = Reboots()
+    """How nodes are rebooted."""
     checks: Checks = Checks()
+    """Site settings of the check."""
     extensions: dict[Name, Any] = Field(default_factory=dict)
     """Site role -> its settings, which the role's own model validates."""
     unmanaged: tuple[Name, ...] = ()

@@ -27,7 +27,9 @@ class Repository(Model):
     """An additional package repository; sources.list(5), deb822 format."""
 
     name: Name
+    """Name of the file that declares the repository on the nodes."""
     uri: Uri
+    """Address of the repository."""
     suite: Word
     """A suite or, for a flat repository such as NVIDIA's, a path that ends in "/"."""
     components: tuple[Word, ...] = ()
@@ -61,21 +63,31 @@ class Nvidia(Model):
     packaging: Literal["debian", "nvidia", "ubuntu"] = "nvidia"
     """Package source: the distribution's archive, or NVIDIA's repository (or its mirror)."""
     driver: Upstream
+    """Version of the driver."""
     modules: Literal["open", "proprietary"] | None = None
     """Which kernel modules to install; None: open if the GPU architecture supports them."""
     module_options: dict[ModuleOption, Word] = Field(default_factory=dict)
     """Parameters (NVreg_...) of the nvidia kernel module; they take effect after a reboot."""
     cuda: tuple[CudaRelease, ...] = ()
+    """Releases of CUDA, such as ``13.0``, which are installed side by side."""
     cuda_parts: Literal["runtime", "toolkit"] = "toolkit"
     """"runtime": the libraries for running programs; "toolkit": the compiler as well."""
     fabric_manager: Upstream | None = None
+    """Version of the fabric manager; it must equal the driver's."""
     nscq: Upstream | None = None
+    """Version of NSCQ, with which DCGM reads NVSwitches."""
     imex: Upstream | None = None
+    """Version of IMEX, for NVLink between nodes."""
     dcgm: Upstream | None = None
+    """Version of DCGM."""
     dcgm_exporter: Upstream | None = None
+    """Version of DCGM exporter."""
     container_toolkit: Upstream | None = None
+    """Version of NVIDIA Container Toolkit."""
     nccl: Upstream | None = None
+    """Version of NCCL."""
     gdrcopy: Upstream | None = None
+    """Version of GDRCopy, its library and its kernel module."""
     nvidia_fs: Upstream | None = None
     """GPUDirect Storage: the version of its kernel module. Its tools follow ``cuda``."""
 
@@ -93,8 +105,11 @@ class Containers(Model):
     """
 
     engines: tuple[Literal["containerd", "docker", "podman"], ...] = ()
+    """Container engines."""
     apptainer: Upstream | None = None
+    """Version of Apptainer."""
     enroot: Upstream | None = None
+    """Version of enroot."""
     pyxis: Upstream | None = None
     """Slurm plugin that starts a job step in an enroot container (``--container-image``)."""
 
@@ -121,6 +136,7 @@ class Software(Model):
     """Package sources and versions of the cluster."""
 
     repositories: tuple[Repository, ...] = ()
+    """Package repositories of the nodes, beside the distribution's own."""
     versions: dict[str, PackageVersion] = Field(default_factory=dict)
     """Package -> exact version, pinned and checked. Other packages are compared among peers."""
     versions_on: dict[Name, dict[str, PackageVersion]] = Field(default_factory=dict)
@@ -128,6 +144,7 @@ class Software(Model):
     nvidia: Nvidia | None = None
     """The NVIDIA stack; None: Lockstep installs no driver, and the nodes keep the one they have."""
     containers: Containers = Containers()
+    """Container engines, and programs that run jobs in containers."""
     module_signing: ModuleSigning | None = None
     """None: DKMS signs with a key that it makes on each node, or not at all."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from scripts.generate import (
     check_names,
     coverage_page,
+    description_page,
     exceptions_page,
     lab_table,
     nvidia_tables,
@@ -26,6 +27,7 @@ GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
     rules_page.files,
     rule_counts.files,
     coverage_page.files,
+    description_page.files,
     exceptions_page.files,
     record_schemas.files,
     nvidia_tables.files,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic import BaseModel
 
 from lockstep.__main__ import main
 from lockstep.commands.schema import schema
 from lockstep.spec import Cluster
+from scripts.generate import description_page
 from tests.harm.descriptions import bases
 
 SCHEMA = schema()
@@ -67,3 +69,48 @@ def test_it_refuses_a_misspelt_field() -> None:
     assert list(unknown({"nodse": []}, SCHEMA)) == ["nodse"]
     assert list(unknown({"os": {"tiem_zone": "Etc/UTC"}}, SCHEMA)) == ["tiem_zone"]
     assert list(unknown({"nodes": [{"nmae": "a"}]}, SCHEMA)) == ["nmae"]
+
+
+# --- docs/description.md is made of it
+
+PARTS = description_page.definitions()
+FIELDS = [(name, field) for name, part in PARTS.items() for field in part["properties"]]
+
+
+def test_every_field_has_a_sentence() -> None:
+    silent = [f"{name}.{field}" for name, field in FIELDS if not text(name, field)]
+    assert silent == [], "write a text below the field, in lockstep/spec"
+
+
+def text(name: str, field: str) -> str:
+    return str(PARTS[name]["properties"][field].get("description", ""))
+
+
+def test_the_page_has_every_field_of_the_model() -> None:
+    """The page follows references of the schema; the model is asked here on its own."""
+
+    def fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+        for field, info in model.model_fields.items():
+            yield model.__name__, field
+            for inner in used(info.annotation):
+                yield from fields(inner)
+
+    def used(annotation: Any) -> Iterator[type[BaseModel]]:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            yield annotation
+        for inner in get_args(annotation):
+            yield from used(inner)
+
+    assert set(FIELDS) == set(fields(Cluster))
+
+
+def test_a_value_that_lockstep_validates_itself_says_what_is_allowed() -> None:
+    driver = SCHEMA["$defs"]["Nvidia"]["properties"]["driver"]
+    assert driver["allowed"] == "an upstream version (no epoch, no revision), such as 550.163.01"
+
+
+def test_no_field_of_a_release_is_gone() -> None:
+    """Descriptions of an older release stay valid; a field that goes needs a step in upgrading."""
+    now = {f"{name}.{field}" for name, field in FIELDS}
+    for release, fields in description_page.releases().items():
+        assert fields <= now, release
