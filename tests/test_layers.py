@@ -32,6 +32,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/when": set[str](),
+    "lockstep/lock": {"lockstep.state", "lockstep.when"},
     # What Lockstep replaces in pyinfra and gevent; jump hosts are for correctness.
     "lockstep/pyinfra_internals": {
         *("lockstep.fast_path", "lockstep.connection"),
@@ -129,11 +130,14 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("pyinfra.host", "pyinfra.api", "pyinfra.context.ctx_host"),
         *("gevent.pool", "gevent.GreenletExit", "lockstep.fast.connector.read_anew_after"),
         *("lockstep.manifest", "lockstep.node.readers.manifest.MANIFEST"),
+        # The run as a whole: the lock of the cluster.
+        *("lockstep.lock", "lockstep.fast.connector.record_of"),
+        *("pyinfra.logger", "pyinfra.is_cli", "pyinfra"),
     },
     "lockstep/roles/steps": {
         *("lockstep.plan", "lockstep.spec", "lockstep.facts", "lockstep.roles.operations"),
         *("lockstep.files.managed", "lockstep.secrets"),
-        *("lockstep.manifest", "lockstep.removal", "lockstep.report.fold"),
+        *("lockstep.manifest", "lockstep.removal", "lockstep.report.fold", "lockstep.lock"),
         *("pyinfra.host", "pyinfra.api", "lockstep.fast.connector.read_anew"),
         # A deploy in steps decides for pyinfra which hosts execute an operation.
         *("pyinfra.logger", "lockstep.report.count", "lockstep.connection.is_lost"),

@@ -11,10 +11,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from lockstep import repairs
+from lockstep import lock, repairs
 from lockstep.checks.slurm_states import COMPARE_MARK
 from lockstep.commands import (
     INVENTORY,
@@ -64,10 +65,11 @@ def _run(arguments: argparse.Namespace) -> int:
     done: dict[Deploy, int] = {}
     after = before
     if commands and not arguments.dry_run:
-        for deploy, command in commands.items():
-            print(f"$ {shlex.join(command)}", flush=True)
-            done[deploy] = subprocess.run(command, check=False).returncode
-        _, after = check_now(plan, rules, nodes)
+        with locked(plan, shlex.join(["lockstep", *sys.argv[1:]])) as environment:
+            for deploy, command in commands.items():
+                print(f"$ {shlex.join(command)}", flush=True)
+                done[deploy] = subprocess.run(command, check=False, env=environment).returncode
+            _, after = check_now(plan, rules, nodes)
     left = repairs.left(after, done)
     gone = repairs.repaired(before, after)
     failed = [shlex.join(commands[deploy]) for deploy, status in done.items() if status]
@@ -78,6 +80,26 @@ def _run(arguments: argparse.Namespace) -> int:
     print(f"{outcome}{'' if done else ' Nothing was changed.'} Exit {int(status)}.")
     show(arguments.json, lambda: _document(status, commands, done, gone, left))
     return status
+
+
+@contextmanager
+def locked(plan: ClusterPlan, command: str) -> Iterator[dict[str, str]]:
+    """Lock the cluster on this machine for several deploys; yield the environment for them.
+
+    Each of them takes the lock on the head for itself.
+
+    Raises:
+        WrongUse: another run has the lock.
+    """
+    holder = lock.this_run(command)
+    try:
+        taken = lock.Lock(lock.file(plan.spec.name, plan.spec.records_dir), holder)
+    except lock.Locked as error:
+        raise WrongUse(str(error)) from error
+    try:
+        yield {**os.environ, lock.PARENT: holder.run}
+    finally:
+        taken.release()
 
 
 def _outcome(

@@ -160,7 +160,7 @@ def _declared(host: Host, deploys: frozenset[str]) -> tuple[frozenset[Part], ...
         deploys: the names of the deploys of this run.
     """
     plan = host.data.get("plan")
-    of_roles = deploys - {"reboot", "remove"}
+    of_roles = deploys - {"reboot", "remove", "unlock"}
     of_others = of_roles <= OF_NODE_ROLE and plan is not None and plan.role.value not in of_roles
     if not of_roles or of_others:
         return ()

@@ -15,6 +15,7 @@ from lockstep.plan.declaration import FIRST, Declaration, Phase, Stage, Step, ke
 from lockstep.roles import declared
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.manifest import recorded
+from lockstep.roles.operations.run import begins
 from lockstep.roles.operations.workers_alone import deploys_heads
 
 
@@ -31,6 +32,7 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
     Raises:
         PyinfraError: one of the roles does not exist.
     """
+    begins(host.state, plan.cluster)
     wanted = set(names)
     known = {role.name for role in plan.cluster.roles}
     _refuse_unknown(wanted, known)

@@ -18,6 +18,7 @@ from lockstep.removal import Removal, commands, decide
 from lockstep.roles.operations.manifest import put, unreadable
 from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.roles.operations.packages import MANAGERS
+from lockstep.roles.operations.run import begins
 from lockstep.roles.steps.reboot.turn import BUSY
 from lockstep.spec import NodeRole
 
@@ -72,6 +73,7 @@ def _busy(plan: NodePlan, job_steps: int) -> str:
 @deploy("Removal")
 def apply(plan: NodePlan) -> None:
     """Remove what is left over, including the packages and users that ``--data`` names."""
+    begins(host.state, plan.cluster)
     given = (host.data.get("packages"), host.data.get("users"))
     named = tuple(name for names in given if names for name in str(names).split(","))
     removed(name="Left over", plan=plan, named=named)

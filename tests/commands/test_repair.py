@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lockstep.history.store import opened
+from lockstep.lock import PARENT, Lock, file, parsed, this_run
 from tests.checks import recorded
 from tests.checks.recorded import REMOVED
 from tests.commands.conftest import Cluster, ended, refused
@@ -23,11 +24,15 @@ class Pyinfra:
 
     def __init__(self) -> None:
         self.ran: list[str] = []
+        self.runs: list[str] = []
         self.status = 0
         self.then: Callable[[], Any] = lambda: None
 
-    def __call__(self, command: Sequence[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, command: Sequence[str], *, check: bool, env: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         assert not check
+        self.runs.append(env[PARENT])
         program, *words = command
         assert program.endswith("pyinfra")
         self.ran.append(" ".join(words))
@@ -74,6 +79,28 @@ def test_the_named_roles_run_on_the_named_nodes_and_a_check_proves_it(
     assert [deploy["nodes"] for deploy in done["deploys"]] == [["head1"], ["worker3"]]
     assert {finding["rule"] for finding in done["repaired"]} == {"sysctl.running", "unit.active"}
     assert done["left"] == []
+
+
+def test_repair_has_the_lock_and_its_deploys_know_it(cluster: Cluster, pyinfra: Pyinfra) -> None:
+    drift(cluster)
+    path = file(recorded.DESCRIPTION["name"])
+    found = []
+    pyinfra.then = lambda: found.append(parsed(path.read_text()))
+    ended("repair", "inventory.py", "-y")
+    assert [one.run for one in found if one is not None] == pyinfra.runs
+    assert len(set(pyinfra.runs)) == 1
+    assert path.read_text() == ""
+
+
+def test_no_deploy_runs_while_another_run_has_the_lock(
+    cluster: Cluster, pyinfra: Pyinfra, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drift(cluster)
+    other = Lock(file(recorded.DESCRIPTION["name"]), this_run("pyinfra -y inventory.py"))
+    assert ended("repair", "inventory.py", "-y") == 3
+    assert "another run is changing this cluster" in capsys.readouterr().err
+    assert pyinfra.ran == []
+    other.release()
 
 
 def test_without_y_pyinfra_asks(cluster: Cluster, pyinfra: Pyinfra) -> None:

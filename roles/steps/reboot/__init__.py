@@ -29,6 +29,7 @@ from lockstep.plan.nvidia import MODPROBE
 from lockstep.plan.reboot import Seen, absent, pending
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
 from lockstep.roles.operations.packages import BROKEN
+from lockstep.roles.operations.run import begins
 from lockstep.roles.steps.reboot.decision import Decision
 from lockstep.roles.steps.reboot.rollout import Rollout, rollout_of
 from lockstep.roles.steps.reboot.turn import Turn
@@ -175,4 +176,5 @@ def _workers_to_come(state: State, rollout: Rollout) -> str:
 @deploy("Reboot")
 def apply(plan: NodePlan) -> None:
     """Reboot the node, when its turn comes, if a reboot is pending."""
+    begins(host.state, plan.cluster)
     rebooted(name="Rollout", plan=plan)
