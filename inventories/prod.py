@@ -16,6 +16,7 @@ _keys = Path(__file__).parent / "keys"
 _cluster = plan_or_exit(
     {
         "name": "prod",
+        "domain": "prod.example.net",
         "networks": {
             # Lockstep keeps the addresses in the files of the release's own program
             # (docs/network.md). The management interface gets its file at the next boot.

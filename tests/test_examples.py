@@ -66,6 +66,7 @@ NOT_DECLARED = {
     "NodeGroup.leaf_switch": "sixteen workers are behind the same leaf switches",
     "NodeGroup.nvlink_domain": "only for multi-node NVLink",
     "NodeGroup.release": "all nodes have the same release",
+    "Network.rail_length": "a rail has a /64, as usual with IPv6",
     "Nvidia.imex": "see ROLES_OF_OTHER_MACHINES",
     "Os.address_family": "IPv6 is the default",
     "Os.automatic_upgrades": "they would leave the locked versions",

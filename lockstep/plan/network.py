@@ -12,7 +12,6 @@ from typing import Literal
 
 from lockstep.catalog.os import Release
 from lockstep.spec import Node, names
-from lockstep.spec.expand import RAIL_SHIFT
 from lockstep.spec.hardware import HardwareClass
 from lockstep.spec.model import Network
 
@@ -120,15 +119,14 @@ def _rails(
     nics = hardware.nics
     rails = zip(names.expand(nics.interfaces), node.fabric, strict=True)
     for rail, (name, address) in enumerate(rails):
-        shift = rail << RAIL_SHIFT
+        shift = rail * network.rail_step
         first = network.prefix.first + shift
-        length = network.prefix.prefixlen if network.rails == 1 else 128 - RAIL_SHIFT
         yield Interface(
             name=name,
             purpose=f"rail{rail}",
             manager=manager,
             address=str(address),
-            prefix=f"{_text(first, address.version)}/{length}",
+            prefix=f"{_text(first, address.version)}/{network.first_rail.prefixlen}",
             mtu=network.mtu,
             gateway=_router(str(network.gateway or ""), shift),
             table=FIRST_TABLE + rail if network.gateway is not None else None,

@@ -35,6 +35,7 @@ class Node:
 def nodes(cluster: Cluster) -> Iterator[Node]:
     """Yield every node of the cluster in the order of the description."""
     fabric = cluster.networks.get("fabric")
+    step = fabric.rail_step if fabric else 0
     for index, group in enumerate(cluster.nodes):
         # Integers are faster: netaddr would create an object for every addition.
         domain = cluster.domain_of(group)
@@ -46,7 +47,7 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
                 hardware=group.hardware,
                 management=IPAddress(management + offset, group.management.version),
                 fabric=tuple(
-                    IPAddress(first + offset + (rail << RAIL_SHIFT), group.fabric.version)
+                    IPAddress(first + offset + rail * step, group.fabric.version)
                     for rail in range(fabric.rails if fabric else 1)
                 )
                 if group.fabric is not None
@@ -57,7 +58,3 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
                 leaf_switch=group.leaf_switch or "",
                 group=index,
             )
-
-
-RAIL_SHIFT = 64
-"""Each rail has its own /64: the addresses on rail r are r * 2**64 above those on rail 0."""

@@ -127,6 +127,12 @@ def _network(value: object) -> IPNetwork:
     return network
 
 
+def _short(value: object) -> object:
+    if isinstance(value, str) and re.search(r"[A-Za-z]\.|\.[A-Za-z]", value):
+        raise ValueError("a host name without its domain, which the field `domain` has")
+    return value
+
+
 def _range_of(pattern: str, allowed: str) -> BeforeValidator:
     """Return a validator for a name range in which every name must match a pattern."""
 
@@ -236,6 +242,16 @@ NodeRange = Annotated[
         r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?",
         "a host name or a range of them, such as head1 or worker[01-16]: "
         "letters, digits and '-' (not first or last), at most 63 characters",
+    ),
+    BeforeValidator(_short),
+]
+DomainName = Annotated[
+    str,
+    _matching(
+        # RFC 1123, 2.1; the whole name has at most 253 characters, and a host name up to 63.
+        r"(?=.{1,189}$)[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+        r"(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*",
+        "a DNS domain without a dot at its end, such as gpu.example.net",
     ),
 ]
 Devices = Annotated[

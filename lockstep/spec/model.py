@@ -7,8 +7,10 @@ Relations between fields (duplicate addresses, a worker without a scheduler) are
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
+from netaddr import IPNetwork
 from pydantic import Field
 
 from lockstep.spec import names
@@ -16,6 +18,7 @@ from lockstep.spec.checks import Checks
 from lockstep.spec.fields import (
     Address,
     Count,
+    DomainName,
     Folder,
     HostName,
     Locale,
@@ -64,7 +67,10 @@ class Network(Model):
     prefix: Network_
     """The network with its prefix length, IPv6 or IPv4."""
     rails: Annotated[int, Field(ge=1, le=64)] = 1
-    """Number of rails. A single rail uses the whole prefix; several rails use one IPv6 /64 each."""
+    """Number of rails. A single rail uses the whole prefix; several rails have a subnet each, one
+    after the other, of the length ``rail_length``."""
+    rail_length: Annotated[int, Field(ge=8, le=127)] | None = None
+    """Length of each rail's prefix, in bits; None: 64 with IPv6, 24 with IPv4."""
     manager: Manager = "unmanaged"
     """The program in whose files Lockstep keeps the addresses of this network (docs/network.md).
 
@@ -79,6 +85,18 @@ class Network(Model):
     (fe80::1); on the fabric, all rails then have a router with this address."""
     name_servers: tuple[Address, ...] = ()
     """DNS servers of the management network."""
+
+    @cached_property
+    def first_rail(self) -> IPNetwork:
+        """The subnet of the first rail: the whole network if there is only one rail."""
+        usual, bits = (64, 128) if self.prefix.version == 6 else (24, 32)
+        length = self.prefix.prefixlen if self.rails == 1 else self.rail_length or usual
+        return IPNetwork(f"{self.prefix.ip}/{min(length, bits)}")
+
+    @cached_property
+    def rail_step(self) -> int:
+        """How much higher a node's address is on the next rail."""
+        return int(self.first_rail.size)
 
 
 class NodeGroup(Model):
@@ -241,6 +259,9 @@ class Cluster(Model):
 
     name: Name
     """Name of the cluster; it becomes Slurm's ClusterName."""
+    domain: DomainName | None = None
+    """DNS domain of the nodes: /etc/hosts then has their fully qualified names first. Host names,
+    and Slurm's NodeName, stay short."""
     networks: dict[Literal["management", "fabric"], Network]
     """The network for management, and the one between the workers of a job (optional)."""
     hardware: dict[Name, HardwareClass]

@@ -10,7 +10,7 @@ from netaddr import IPAddress, IPNetwork
 
 from lockstep.report import alike, fold
 from lockstep.spec import names
-from lockstep.spec.expand import RAIL_SHIFT, nodes
+from lockstep.spec.expand import nodes
 from lockstep.spec.model import Cluster, Network
 from lockstep.spec.problem import Problem, violated
 
@@ -45,7 +45,8 @@ def _networks(cluster: Cluster) -> Iterator[Problem]:
         )
     for name, network in cluster.networks.items():
         management, several, prefix = name == "management", network.rails > 1, network.prefix
-        room = 1 << max(0, 64 - prefix.prefixlen) if prefix.version == 6 else 0
+        length, longest = network.first_rail.prefixlen, BITS[prefix.version] - 1
+        room = 1 << max(0, length - prefix.prefixlen)
         special = next((net for net in NO_HOSTS if _overlap(prefix, IPNetwork(net))), "")
         yield from violated(
             ("networks", name),
@@ -62,10 +63,19 @@ def _networks(cluster: Cluster) -> Iterator[Problem]:
                 "1: only the fabric can have several rails",
             ),
             (
+                network.rail_length is not None and (not several or network.rail_length > longest),
+                ("rail_length",),
+                str(network.rail_length),
+                f"at most {longest} with {prefix}"
+                if several
+                else "no length without several rails: a single rail has the whole prefix",
+            ),
+            (
                 not management and several and network.rails > room,
                 ("prefix",),
                 str(prefix),
-                f"an IPv6 prefix large enough for {network.rails} rails, one /64 each",
+                f"a prefix with room for {network.rails} rails of the length /{length} "
+                "(rail_length)",
             ),
         )
     for one, other in combinations(cluster.networks.items(), 2):
@@ -85,7 +95,7 @@ def _overlap(one: IPNetwork, other: IPNetwork) -> bool:
 def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
     """Find groups whose last address would lie outside the address space."""
     fabric = cluster.networks.get("fabric")
-    further = 0 if fabric is None else (fabric.rails - 1) << RAIL_SHIFT
+    further = 0 if fabric is None else (fabric.rails - 1) * fabric.rail_step
     for index, group in enumerate(cluster.nodes):
         steps = len(names.expand(group.name)) - 1
         allowed = f"a lower address: {steps} more must follow it, one per node"
@@ -131,19 +141,17 @@ def _allowed_address(
     """Return the addresses that would be allowed; None when the address is valid."""
     if network is None:
         return f"no {kind} address, or a network named {kind!r}"
-    prefix = network.prefix
-    on_first_rail = int(address) - (rail << RAIL_SHIFT)
+    prefix, subnet = network.prefix, network.first_rail
+    on_first_rail = int(address) - rail * network.rail_step
     if address.version != prefix.version or not prefix.first <= on_first_rail <= prefix.last:
         return f"addresses in the {kind} network {prefix}"
-    if network.rails > 1 and on_first_rail >> RAIL_SHIFT != prefix.first >> RAIL_SHIFT:
-        # expand() uses the r-th /64 of the prefix for rail r.
-        first_rail = f"{IPAddress(prefix.first, prefix.version)}/64"
-        return f"addresses on the first rail, {first_rail}; Lockstep derives the others"
-    last = prefix.last if network.rails == 1 else prefix.first | (1 << 64) - 1
-    hosts = last - prefix.first > 1  # both addresses of a link between two machines are hosts
-    if hosts and on_first_rail == prefix.first:
+    if on_first_rail > subnet.last:
+        # expand() uses the r-th subnet of the prefix for rail r.
+        return f"addresses on the first rail, {subnet}; Lockstep derives the others"
+    hosts = subnet.size > 2  # both addresses of a link between two machines are hosts
+    if hosts and on_first_rail == subnet.first:
         kind = "network address" if prefix.version == 4 else "routers' anycast address (RFC 4291)"
-        return f"addresses of hosts: this is the {kind} of {prefix}"
-    if hosts and prefix.version == 4 and on_first_rail == prefix.last:
-        return f"addresses of hosts: this is the broadcast address of {prefix}"
+        return f"addresses of hosts: this is the {kind} of {subnet}"
+    if hosts and prefix.version == 4 and on_first_rail == subnet.last:
+        return f"addresses of hosts: this is the broadcast address of {subnet}"
     return None

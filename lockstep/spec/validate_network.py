@@ -104,8 +104,8 @@ def _can_be_a_router(gateway: IPAddress, network: Network) -> bool:
     last one of an IPv4 subnet is all its machines (RFC 919). A /31 and a /127 have neither (RFC
     3021, RFC 6164).
     """
-    prefix = network.prefix
-    first, last = prefix.first, prefix.last if network.rails == 1 else prefix.first | (1 << 64) - 1
+    prefix = network.first_rail
+    first, last = prefix.first, prefix.last
     if last - first > 1:
         first, last = first + 1, last - (prefix.version == 4)
     return bool(gateway.version == prefix.version and first <= int(gateway) <= last)
@@ -115,7 +115,8 @@ def _routers(network: Network) -> str:
     """Return the addresses that are allowed for the router of a network, in words."""
     prefix = network.prefix
     if network.rails > 1:
-        inside = f"an address in {prefix.ip}/64, the first rail (Lockstep derives the others)"
+        first = network.first_rail
+        inside = f"an address in {first}, the first rail (Lockstep derives the others)"
     else:
         inside = f"an address in {prefix}"
     return inside + (", or a link-local one" if prefix.version == 6 else "")

@@ -181,6 +181,24 @@ def test_ipv4_has_the_length_of_the_whole_network() -> None:
     assert "    accept_ra" not in shown + rails
 
 
+def test_ipv4_rails_have_a_subnet_each() -> None:
+    wanted = networked(
+        {"prefix": "10.8.0.0/13", "rail_length": 16, "gateway": "10.8.255.254"},
+        manager_only := {"manager": "ifupdown"},
+    )
+    wanted["networks"]["fabric"] |= manager_only
+    for number, group in enumerate(wanted["nodes"]):
+        if "fabric" in group:
+            group["fabric"] = f"10.8.{number}.1"
+    node = worker(wanted)
+    assert [str(one) for one in node.node.fabric] == [f"10.{8 + n}.2.1" for n in range(8)]
+    fourth = next(one for one in node.interfaces if one.purpose == "rail3")
+    assert (fourth.with_length, fourth.prefix) == ("10.11.2.1/16", "10.11.0.0/16")
+    assert fourth.gateway == "10.11.255.254"
+    shown = text(node, "/etc/network/interfaces.d/50-lockstep-rails")
+    assert "iface fabric3 inet static\n    address 10.11.2.1/16\n" in shown
+
+
 @pytest.mark.parametrize(
     ("change", "path", "value"),
     [
