@@ -146,8 +146,8 @@ _cluster = plan_or_exit(
                 },
                 {
                     # The packages that NVIDIA's repository for Debian 13 does not have: DCGM and
-                    # its exporter, the container toolkit, enroot, pyxis, Apptainer. Replace the
-                    # address and the key by those of your mirror.
+                    # its exporter, the container toolkit, enroot, pyxis, Apptainer; and DOCA-OFED.
+                    # Replace the address and the key by those of your mirror.
                     "name": "site",
                     "uri": "https://packages.example.net/debian",
                     "suite": "trixie",
@@ -171,6 +171,10 @@ _cluster = plan_or_exit(
                 "gdrcopy": "2.5.1",
                 "nvidia_fs": "2.28.4",
             },
+            # NVIDIA's RDMA drivers and libraries instead of the distribution's (docs/fabric.md).
+            # The repository "site" has them here; NVIDIA's own is
+            # https://linux.mellanox.com/public/repo/doca/3.3.0/debian13/x86_64, suite "./".
+            "rdma": {"stack": "doca_ofed", "version": "3.3.0"},
             "containers": {
                 "engines": ["podman"],
                 "apptainer": "1.5.3",

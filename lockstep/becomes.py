@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from lockstep.catalog import archives, job_containers, nvidia
 from lockstep.catalog.archives import Archive
+from lockstep.catalog.nvidia import doca
 from lockstep.files import rendered
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan import plan as make_plan
@@ -262,6 +263,8 @@ def source(plan: NodePlan, package: str) -> Archive:
                 names = packaging.packages(part, version, stack.driver, stack.cuda or ("0.0",))
                 if any(package == name for name, _ in names):
                     return archives.of_part(part, plan.release)
+    if package in doca.packages("0"):
+        return archives.DOCA
     if package in job_containers.every_package():
         return archives.SITE
     return archives.of_release(plan.release)

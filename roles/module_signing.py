@@ -24,8 +24,14 @@ def _certificate(plan: NodePlan) -> bytes:
 
 def _problems(cluster: Cluster) -> Iterator[Problem]:
     declared = cluster.software.module_signing
-    builds = cluster.software.nvidia is not None and any(
-        cluster.hardware[name].boot_loader != "none" for name in cluster.gpus
+    software = cluster.software
+    builds = any(
+        hardware.boot_loader != "none"
+        and (
+            (software.nvidia and name in cluster.gpus)
+            or (software.doca_ofed and hardware.nics.rdma != "none")
+        )
+        for name, hardware in cluster.hardware.items()
     )
     if declared is not None and not builds:
         yield Problem(

@@ -23,11 +23,10 @@ def _asks(plan: NodePlan) -> Questions:
     yield package_state(plan.software.packages)
     if rhel(plan):
         yield folders_to_make(folders.missing_in_packages(plan))
-    driver = plan.software.driver
-    if driver is not None:
+    if plan.software.driver is not None:
         yield loaded_driver()
-        if driver.flavour:
-            yield boot_kernels()
+    if plan.software.headers:
+        yield boot_kernels()
 
 
 KEYS = "/etc/pki/rpm-gpg/RPM-GPG-KEY-lockstep"

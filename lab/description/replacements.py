@@ -255,6 +255,7 @@ REPLACEMENTS: tuple[Replacement, ...] = (
         Replacement((*_STACK, field), left_out, _NO_MODULE)
         for field in ("modules", "module_options", "gdrcopy", "nvidia_fs")
     ),
+    Replacement(("software", "rdma"), left_out, "the lab's nodes have no RDMA devices"),
     Replacement(("software", "module_signing"), left_out, _NO_MODULE),
 )
 """In the order in which they are applied."""

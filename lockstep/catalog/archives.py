@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lockstep.catalog.nvidia import doca
 from lockstep.catalog.nvidia.compatibility import Origin
 from lockstep.catalog.nvidia.repositories import REPOSITORIES
 from lockstep.catalog.os import Release
@@ -73,6 +74,12 @@ UNKNOWN = Archive("the distribution's archive", (), origin=Origin("not looked up
 
 TOOLKIT = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"
 
+DOCA = Archive(
+    "NVIDIA's repository of DOCA-Host, below https://linux.mellanox.com/public/repo/doca",
+    (doca.KEY,),
+    "DOCA-Host",
+    origin=Origin("lockstep/catalog/nvidia/doca.py: read for Ubuntu 24.04", verified=False),
+)
 SITE = Archive("a repository of the site", (), "site")
 
 _LACKING: Mapping[str, Mapping[str, str]] = {

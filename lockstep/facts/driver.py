@@ -10,6 +10,8 @@ from lockstep.node.readers.driver import MODULES
 from lockstep.node.readers.grub import RESCUE
 from lockstep.node.readers.reading import ABSENT
 from lockstep.plan.driver import BootKernels, Kernel
+from lockstep.plan.fabric import DRIVER as RDMA_DRIVER
+from lockstep.plan.fabric import waits_for_boot
 from lockstep.question import Taken, question
 
 NVIDIA, NOUVEAU = "nvidia", "nouveau"
@@ -38,6 +40,15 @@ def loaded_driver(taken: Taken) -> LoadedDriver:
         return LoadedDriver(modules)
     version, flavour = (taken.item("driver.module", name) for name in ("version", "flavour"))
     return LoadedDriver(modules, version, flavour, taken["driver.parameters"])
+
+
+@question("RDMA driver", "kernel.modules", "rdma.driver_on_disk")
+def rdma_driver_waits(taken: Taken) -> str:
+    """Ask which RDMA driver the next boot loads; "" if it is the loaded one, or none is loaded."""
+    loaded = str(taken.item("kernel.modules", RDMA_DRIVER))
+    on_disk = str(taken.item("rdma.driver_on_disk", "version"))
+    waits = waits_for_boot(loaded, on_disk)
+    return f"{RDMA_DRIVER} {on_disk}, instead of {loaded}" if waits else ""
 
 
 @question("kernels", KERNELS, "kernel.next")

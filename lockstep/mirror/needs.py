@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lockstep.catalog.os import Release
 from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.plan.fabric import doca_packages
 from lockstep.report import alike
 from lockstep.spec.software import fits
 
@@ -86,10 +87,9 @@ def kinds(plan: ClusterPlan) -> tuple[Kind, ...]:
 def header_pattern(kind: Kind) -> str:
     """Return the name of the package with kernel headers, with {release} for the kernel.
 
-    It is empty if the nodes build no modules of a driver.
+    It is empty if the nodes build no modules.
     """
-    driver = kind.plan.software.driver
-    return driver.headers if driver is not None and driver.flavour is not None else ""
+    return kind.plan.software.headers
 
 
 def headers(kind: Kind, kernels: Iterable[str]) -> dict[str, str]:
@@ -112,6 +112,8 @@ def _field(node: NodePlan, package: str, version: str) -> str:
         if package in packages and version == packages[package]:
             name = {"modules": "driver", "cuda": "cuda"}.get(part.partition("_")[0], part)
             return f"software.nvidia.{name}"
+    if package in doca_packages(node) and version == doca_packages(node)[package]:
+        return "software.rdma.version"
     for part, packages in node.job_containers.packages_of.items():
         if package in packages and version == packages[package]:
             return f"software.containers.{part}"

@@ -46,8 +46,6 @@ class Driver:
     """``open`` or ``proprietary`` modules; None if the machine does not boot its own kernel."""
     replaced: tuple[str, ...] = ()
     """Packages of the other flavour, which apt would leave installed."""
-    headers: str = ""
-    """Name of the kernel headers package, with {release} for the kernel's release."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Declared parameters of the kernel module, named as in /proc, without the prefix NVreg_."""
 
@@ -56,10 +54,13 @@ class Driver:
         wanted = f"{self.version} ({self.flavour})"
         return tuple(one for one in kernels if self.flavour and one.module != wanted)
 
-    def header_packages(self, kernels: Iterable[Kernel]) -> dict[str, str]:
-        """Return the header packages to install for building missing modules: package -> kernel."""
-        return {
-            self.headers.format(release=one.release): one.release
-            for one in self.lacking(kernels)
-            if not one.headers
-        }
+
+def header_packages(name: str, kernels: Iterable[Kernel]) -> dict[str, str]:
+    """Return the header packages to install for building modules: package -> kernel.
+
+    Args:
+        name: the name of the package, with {release} for the kernel; empty if nothing is built.
+        kernels: the kernels for which modules are missing.
+    """
+    lacking = [one for one in kernels if name and not one.headers]
+    return {name.format(release=one.release): one.release for one in lacking}

@@ -8,10 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from lockstep.catalog.nvidia import doca
 from lockstep.spec import names
 from lockstep.spec.hardware import Nics
 from lockstep.spec.model import Network
+
+if TYPE_CHECKING:
+    from lockstep.plan.node import NodePlan
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,43 @@ def plan(nics: Nics, network: Network | None) -> FabricPlan:
             **({"OMPI_MCA_btl_tcp_disable_family": "4"} if ipv6 else {}),
         },
     )
+
+
+def doca_packages(plan: NodePlan) -> dict[str, str]:
+    """Return the package of DOCA-OFED that a node gets, with its version as a pattern.
+
+    Empty for another RDMA stack, and for nodes without RDMA devices.
+    """
+    if not has_rdma(plan) or "rdma" in plan.spec.unmanaged:
+        return {}
+    own_kernel = plan.hardware.hardware.boot_loader != "none"
+    wanted = doca.WITH_MODULES if own_kernel else doca.WITHOUT_MODULES
+    found = doca.packages(plan.spec.software.doca_ofed).items()
+    return {name: version for name, version in found if name == wanted}
+
+
+def has_rdma(plan: NodePlan) -> bool:
+    """Return whether a node is a worker with RDMA devices."""
+    return plan.is_worker and plan.hardware.hardware.nics.rdma != "none"
+
+
+def is_declared(plan: NodePlan) -> bool:
+    """Return whether the description says which RDMA stack a node has."""
+    return has_rdma(plan) and plan.spec.software.rdma is not None
+
+
+DRIVER = "mlx5_core"
+"""The driver of NVIDIA's RDMA adapters, in the kernel and in DOCA-OFED."""
+
+
+def waits_for_boot(loaded: str, on_disk: str) -> bool:
+    """Return whether the driver on disk is another one than the loaded one, by their versions.
+
+    Args:
+        loaded: version or srcversion of the loaded module; "loaded" without one, "absent" if none.
+        on_disk: the same of the module file; "none" without one, "absent" without the file.
+    """
+    return loaded != on_disk and not {loaded, on_disk} & {"absent", "loaded", "none"}
 
 
 def devices(nics: Nics) -> tuple[str, ...]:

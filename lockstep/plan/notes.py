@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from lockstep.catalog import nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia import compatibility as table
-from lockstep.catalog.nvidia.repositories import cuda_folder, of_vendor
+from lockstep.catalog.nvidia import doca
+from lockstep.catalog.nvidia.repositories import cuda_folder, of_doca, of_vendor
 from lockstep.report import count
 from lockstep.spec import Cluster
 from lockstep.spec.software import Nvidia
@@ -49,8 +50,13 @@ def not_verified(cluster: Cluster) -> Iterator[str]:
         known_release = operating_systems.find(name)
         for what in known_release.not_verified if known_release else ():
             yield f"not verified: {name}: {what}"
+    if cluster.software.doca_ofed:
+        for name in cluster.releases:
+            if name in doca.NOT_VERIFIED:
+                yield f"not verified: {name}: {doca.NOT_VERIFIED[name]}"
     for one in cluster.software.repositories:
-        if cuda_folder(one.uri, one.suite) and of_vendor(one.uri, one.suite) is None:
+        of_nvidia = cuda_folder(one.uri, one.suite) or of_doca(one.uri, one.suite)
+        if of_nvidia and of_vendor(one.uri, one.suite) is None:
             yield (
                 f"not verified: the key of NVIDIA's repository {one.uri}: Lockstep knows no "
                 "fingerprint for it; compare the key with the one that NVIDIA publishes"

@@ -137,7 +137,6 @@ def plan(cluster: Cluster, hardware: HardwareClass, release: Release) -> NvidiaP
             },
             flavour=flavour,
             replaced=_replaced(packaging, stack, flavour),
-            headers=release.kernel_headers,
             parameters={
                 name.removeprefix(PREFIX): value
                 for name, value in module_options(stack, gpu).items()

@@ -52,6 +52,8 @@ class Seen:
     """UUIDs of GPUs whose MIG devices differ from the planned ones."""
     resets: tuple[str, ...] = ()
     """UUIDs of GPUs that need a reset."""
+    rdma: str = ""
+    """The RDMA driver on disk that is not loaded yet; empty if there is none."""
     in_vain: tuple[str, ...] = ()
     """Texts of the reasons for a reboot that remained after the last reboot."""
 
@@ -174,6 +176,8 @@ def pending(
             reasons.append(Reason("driver parameters", wrong))
         else:
             remark = f"driver parameters {wrong}: deploy first"
+    if seen.rdma:
+        reasons.append(Reason("RDMA driver", seen.rdma))
     of_gpus = {
         "ECC or MIG mode pending": seen.modes,
         "MIG layout differs": seen.layouts,

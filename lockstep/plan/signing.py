@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lockstep.catalog.nvidia.doca import WITH_MODULES
+from lockstep.plan.fabric import doca_packages
 from lockstep.spec import x509
 from lockstep.spec.x509 import Certificate
 
@@ -39,7 +41,8 @@ class Signing:
 
 def builds_modules(plan: NodePlan) -> bool:
     """Return whether DKMS builds kernel modules on a node for Lockstep."""
-    return plan.nvidia is not None and plan.nvidia.driver.flavour is not None
+    driver = plan.nvidia is not None and plan.nvidia.driver.flavour is not None
+    return driver or WITH_MODULES in doca_packages(plan)
 
 
 def signing(plan: NodePlan) -> Signing | None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from lockstep.plan import owners
 from lockstep.plan.declaration import File, Unit
 from lockstep.plan.driver import Driver
+from lockstep.plan.fabric import doca_packages
+from lockstep.plan.signing import builds_modules
 from lockstep.spec.software import Repository
 
 if TYPE_CHECKING:
@@ -49,9 +51,13 @@ class Software:
 
     @cached_property
     def version_set(self) -> dict[str, str]:
-        """Package of the NVIDIA stack or of a container program -> version pattern."""
+        """Package of NVIDIA's stacks or of a container program -> version pattern."""
         stack = self.plan.nvidia.packages_of if self.plan.nvidia else {}
-        parts = (*stack.values(), *self.plan.job_containers.packages_of.values())
+        parts = (
+            *stack.values(),
+            *self.plan.job_containers.packages_of.values(),
+            doca_packages(self.plan),
+        )
         return {name: version for packages in parts for name, version in packages.items()}
 
     @cached_property
@@ -76,6 +82,15 @@ class Software:
     def held(self) -> tuple[str, ...]:
         """Packages on hold, which not even a manual upgrade changes."""
         return tuple(name for name in self.packages if name in self.version_set)
+
+    @cached_property
+    def headers(self) -> str:
+        """Name of the package with a kernel's headers, with {release} for the kernel.
+
+        Empty if DKMS builds no modules on the nodes.
+        """
+        built = bool(self.packages) and builds_modules(self.plan)
+        return self.plan.release.kernel_headers if built else ""
 
     @cached_property
     def driver(self) -> Driver | None:

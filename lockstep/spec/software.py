@@ -132,6 +132,16 @@ class ModuleSigning(Model):
     """The certificate of the key: PEM text."""
 
 
+class Rdma(Model):
+    """The RDMA stack of the workers with RDMA devices: modules and libraries (docs/fabric.md)."""
+
+    stack: Literal["distribution", "doca_ofed"] = "distribution"
+    """"distribution": the kernel's own modules, and the libraries of the archive. "doca_ofed":
+    NVIDIA's, which take the place of both and need a repository of DOCA-Host."""
+    version: Upstream | None = None
+    """The release of DOCA-Host that "doca_ofed" comes from, such as 3.3.0."""
+
+
 class Software(Model):
     """Package sources and versions of the cluster."""
 
@@ -143,10 +153,18 @@ class Software(Model):
     """Release -> package -> exact version on its nodes, in place of the one in ``versions``."""
     nvidia: Nvidia | None = None
     """The NVIDIA stack; None: Lockstep installs no driver, and the nodes keep the one they have."""
+    rdma: Rdma | None = None
+    """None: the archive's libraries; the check does not say which modules are right."""
     containers: Containers = Containers()
     """Container engines, and programs that run jobs in containers."""
     module_signing: ModuleSigning | None = None
     """None: DKMS signs with a key that it makes on each node, or not at all."""
+
+    @property
+    def doca_ofed(self) -> str:
+        """The release of DOCA-Host whose DOCA-OFED the workers get; empty for another stack."""
+        rdma = self.rdma
+        return (rdma.version or "") if rdma and rdma.stack == "doca_ofed" else ""
 
     @property
     def module_key(self) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from lockstep.catalog import job_containers, nvidia
 from lockstep.catalog import os as operating_systems
+from lockstep.catalog.nvidia import doca
 from lockstep.catalog.os import Release
 from lockstep.report import alike, fold
 from lockstep.spec import names
@@ -24,6 +25,7 @@ from lockstep.spec.validate_names import name_problems, too_many
 from lockstep.spec.validate_network import network_problems
 from lockstep.spec.validate_nvlink import nvlink_problems
 from lockstep.spec.validate_processors import too_many_cpus
+from lockstep.spec.validate_rdma import rdma_problems
 from lockstep.spec.validate_release import release_problems
 from lockstep.spec.validate_repositories import repository_problems
 from lockstep.spec.validate_slurm import slurm_problems
@@ -72,6 +74,7 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
         *repository_problems(cluster),
         *network_problems(cluster),
         *software_problems(cluster),
+        *rdma_problems(cluster),
         *_jobs_have_memory(cluster),
         *class_problems(cluster),
         *_services(cluster),
@@ -133,6 +136,7 @@ def _versions(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Probl
                     else ()
                 ),
                 *job_containers.every_package(),
+                *doca.packages(cluster.software.doca_ofed),
             )
         )
         for name in dict.fromkeys((*cluster.releases, *cluster.software.versions_on))

@@ -286,10 +286,10 @@ def _locked(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
                 for one in packaging.packages(part, version, stack.driver)
             )
             declared = f"{part} is {version}"
-            yield from _locks(cluster.software, declared, packages.items(), "software.nvidia")
+            yield from locks(cluster.software, declared, packages.items(), "software.nvidia")
 
 
-def _locks(
+def locks(
     software: Software, declared: str, packages: Iterable[tuple[str, str]], field: str
 ) -> Iterator[Relation]:
     """Yield the relations between locked versions and the versions that another field declares.
@@ -332,7 +332,7 @@ def _job_containers(cluster: Cluster) -> Iterator[Relation]:
         )
     for part, version in declared.items():
         packages = job_containers.packages(part, version).items()
-        yield from _locks(software, f"{part} is {version}", packages, "software.containers")
+        yield from locks(software, f"{part} is {version}", packages, "software.containers")
 
 
 def _containers(cluster: Cluster) -> Iterable[Relation]:

@@ -14,7 +14,7 @@ from lockstep.facts.driver import boot_kernels, loaded_driver
 from lockstep.facts.files import folders_to_make
 from lockstep.facts.packages import PackageState, package_state
 from lockstep.plan import NodePlan
-from lockstep.plan.driver import Driver
+from lockstep.plan.driver import Driver, Kernel, header_packages
 from lockstep.plan.folders import SYSUSERS, TMPFILES, Folder, missing_in_packages
 from lockstep.roles.operations import dnf
 from lockstep.roles.operations.operation import Commands, ask, operation
@@ -46,6 +46,7 @@ def locked_packages(
     versions: dict[str, str],
     held: tuple[str, ...] = (),
     driver: Driver | None = None,
+    headers: str = "",
     family: Family = "debian",
 ) -> Commands:
     """Install packages, each at exactly its locked version if it has one.
@@ -58,6 +59,8 @@ def locked_packages(
         driver: the planned driver. Its missing packages are installed unless a different driver is
             loaded, even one that Lockstep did not install. The version and flavour of installed
             packages change only while nothing is running on the node (deploys/reboot.py).
+        headers: name of the package with a kernel's headers, with {release} for the kernel; empty
+            if DKMS builds no modules.
         family: the family of the node's release, which decides the package manager.
     """
     steady = tuple(driver.packages) if driver else ()
@@ -75,18 +78,25 @@ def locked_packages(
     rest = [name for name in differ if name not in waiting]
     # Packages that the rollout will replace are not configured now.
     interrupted = state.interrupted and bool(rest or not waiting)
-    headers = {}
-    if driver and driver.flavour:
-        kernels = ask(boot_kernels())
-        # Only the kernel that boots next loads a driver that the rollout installs.
-        headers = driver.header_packages(kernels.next if waiting else kernels.every)
+    needed = header_packages(headers, _unbuilt(driver, waiting)) if headers else {}
     state = replace(state, interrupted=interrupted)
     if waiting:
         host.log(
             f"not changed while the node is in use (deploys/reboot.py): "
             f"{', '.join(f'{name} {state.installed.get(name, BROKEN)}' for name in waiting)}"
         )
-    yield from change(state, rest, versions, held, replaced, headers, family=family)
+    yield from change(state, rest, versions, held, replaced, needed, family=family)
+
+
+def _unbuilt(driver: Driver | None, waiting: Collection[str]) -> tuple[Kernel, ...]:
+    """Return the kernels for which DKMS has modules to build.
+
+    Of the driver it is known which kernels lack its modules; others are built for every kernel.
+    """
+    kernels = ask(boot_kernels())
+    # Only the kernel that boots next loads a driver that the rollout installs.
+    of = kernels.next if waiting else kernels.every
+    return driver.lacking(of) if driver and driver.flavour else of
 
 
 BROKEN = "(not configured)"
@@ -294,5 +304,6 @@ def afterwards(plan: NodePlan) -> None:
         versions=plan.software.versions,
         held=plan.software.held,
         driver=plan.software.driver,
+        headers=plan.software.headers,
         family=plan.release.family,
     )

@@ -132,7 +132,7 @@ def _repositories() -> str:
     rows = []
     for release in RELEASES:
         plan = _plans()[release].nodes[NODES[-1]]
-        known = [archives.of_release(plan.release), archives.SITE]
+        known = [archives.of_release(plan.release), archives.SITE, archives.DOCA]
         known += [archives.of_part(part, plan.release) for part in ("driver", "container_toolkit")]
         found = {one.label: one for one in known}
         for label in sorted(found):

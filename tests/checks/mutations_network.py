@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lockstep.report import Status
 from tests.checks.mutation import each, one
 
 NETWORK = (
@@ -74,12 +75,16 @@ NETWORK = (
         *("rdma.acceleration", "rdma.acceleration", ("mlx5_1", "roce_tx_window_en")),
         *(0, "roce_tx_window_en 0", "mlx5_1"),
     ),
+    one(
+        *("rdma.stack", "rdma.driver_on_disk", "version", "25.07-0.9.7"),
+        *("but mlx5_core A1B2 is loaded", "", Status.PENDING_REBOOT),
+    ),
     *(
-        one("rdma.driver_on_disk", "rdma.driver_on_disk", name, value, found)
-        for name, value, found in (
-            ("folder", "updates/dkms", "mlx5_core of updates/dkms"),
-            ("version", "25.07-0.9.7", "version 25.07-0.9.7"),
-            ("ofed", "OFED-internal-25.07-0.9.7", "OFED OFED-internal-25.07"),
+        one(rule, "rdma.driver_on_disk", name, value, found)
+        for rule, name, value, found in (
+            ("rdma.stack", "folder", "updates/dkms", "DOCA-OFED's modules"),
+            ("rdma.stack", "folder", "absent", "no mlx5_core"),
+            ("rdma.driver_on_disk", "ofed", "OFED-internal-25.07-0.9.7", "OFED OFED-internal-25"),
         )
     ),
     one(

@@ -117,6 +117,7 @@ DESCRIPTION: dict[str, Any] = {
     },
     "scheduler": {"kind": "slurm"},
     "software": {
+        "rdma": {"stack": "distribution"},
         "versions": {"slurmd": "24.11.5-4+deb13u1"},
         "module_signing": {"key": "/keys/modules.key", "certificate": CERTIFICATE},
         "repositories": [

@@ -46,6 +46,7 @@ WAITS: dict[str, dict[str, Any]] = {
     "kernel.args": ARGUMENTS,
     "kernel.max_cstate": ARGUMENTS,
     "package.version": {"driver": {"nvidia-smi": "570.1-1"}},
+    "rdma.stack": {"rdma": "mlx5_core 25.10-1.7.1, instead of A1B2"},
 }
 """Rule -> what the rollout sees where it finds something; ``lockstep.facts`` read the same."""
 

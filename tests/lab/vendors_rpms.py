@@ -115,6 +115,17 @@ RPMS: tuple[Rpm, ...] = (
         }.items()
     ),
 )  # fmt: skip
+_LIBRARIES = ("libibverbs", "libibverbs-utils", "perftest", "rdma-core")
+DOCA: tuple[Rpm, ...] = (
+    Rpm("doca-ofed", "3.3.0", lines=(
+        "Requires: mlnx-ofa_kernel-dkms = 26.01-1.el9",
+        *(f"Requires: {name} = 2601.0.7-1.el9" for name in _LIBRARIES),
+    )),
+    Rpm("mlnx-ofa_kernel-dkms", "26.01", lines=("Requires: dkms",)),
+    *(Rpm(name, "2601.0.7") for name in _LIBRARIES),
+)  # fmt: skip
+"""DOCA-OFED: names and the version of the libraries from public scripts (Azure/azhpc-images); the
+dependency lines were not read."""
 
 
 def build(

@@ -59,11 +59,11 @@ def of_apt(
 ) -> dict[str, Any]:
     """The description, with a repository that has all of its packages but one."""
     wanted = description(release, f"file:{folder}/vendor/", signer.key)
-    found = {one.name: one for one in (*vendors.listed(wanted), *more)}
-    assert not without or without in found
-    vendors.publish(
-        [one for one in found.values() if one.name != without], folder / "vendor", signer
-    )
+    replaced = {one.name for one in more}
+    found = [one for one in vendors.listed(wanted) if one.name not in replaced]
+    assert not without or without in {one.name for one in found}
+    kept = [one for one in (*found, *more) if one.name != without]
+    vendors.publish(kept, folder / "vendor", signer)
     return wanted
 
 
@@ -88,6 +88,10 @@ def names(said: str) -> set[str]:
     return {one["name"] for one in json.loads(said)["packages"]}
 
 
+def versions(said: str) -> dict[str, str]:
+    return {one["name"]: one["version"] for one in json.loads(said)["packages"]}
+
+
 def every_name(wanted: dict[str, Any]) -> set[str]:
     return {one.package for kind in kinds(site.plan_of(wanted)) for one in kind.packages}
 
@@ -105,6 +109,10 @@ def test_the_whole_set_resolves_by_apt(
     found = asked(tmp_path, wanted, capsys, "--json", "-")
     assert found.status == 0, found.said
     assert names(found.said) > every_name(wanted)
+    # DOCA-OFED's packages take the place of the archive's with the same names.
+    assert versions(found.said)["rdma-core"] == vendors.DOCA_LIBRARIES
+    assert versions(found.said)["perftest"] == vendors.DOCA_LIBRARIES
+    assert "mlnx-ofed-kernel-dkms" in names(found.said)
     # What the packages need, by their lines.
     assert {"slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin", "libmunge2", "dkms"} <= names(
         found.said
@@ -120,9 +128,11 @@ def test_the_whole_set_resolves_by_dnf(
     assert found.status == 0, found.said
     assert names(found.said) > every_name(wanted)
     assert {"munge-libs", "dkms", "kernel-devel-matched", "fakeroot"} <= names(found.said)
-    versions = {one["name"]: one["version"] for one in json.loads(found.said)["packages"]}
-    assert versions["slurm-slurmd"] == f"{vendors_rpms.SLURM}-1.el9"
-    assert versions["kmod-nvidia-open-dkms"] == f"3:{DRIVERS['rocky_9']}-1.el9"
+    chosen = versions(found.said)
+    assert chosen["slurm-slurmd"] == f"{vendors_rpms.SLURM}-1.el9"
+    assert chosen["kmod-nvidia-open-dkms"] == f"3:{DRIVERS['rocky_9']}-1.el9"
+    assert chosen["rdma-core"] == chosen["libibverbs-utils"] == "2601.0.7-1.el9"
+    assert chosen["mlnx-ofa_kernel-dkms"] == "26.01-1.el9"
 
 
 @needs_apt
@@ -131,6 +141,7 @@ def test_the_whole_set_resolves_by_dnf(
     [
         ("debian_13", "nvidia-fabricmanager", "software.nvidia.fabric_manager"),
         ("debian_13", "slurmdbd", "software.versions.slurmdbd"),
+        ("debian_13", "doca-ofed", "software.rdma.version"),
         ("ubuntu_24_04", "nvidia-fabricmanager-595", "software.nvidia.fabric_manager"),
     ],
 )
@@ -240,6 +251,16 @@ def test_packages_that_conflict_are_found_by_apt(
     assert found.status == 2, found.said
     assert "apt cannot install the packages of worker[01-16]: " in found.said
     assert said in found.said
+
+
+@needs_dnf
+def test_a_library_that_is_locked_at_the_archives_version_conflicts_with_doca_ofed(
+    tmp_path: Path, rocky: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = asked(tmp_path, of_dnf(tmp_path, rocky, **{"rdma-core": "54.0-1.el9"}), capsys)
+    assert found.status == 2
+    assert "doca-ofed-3.3.0-1.el9.noarch" in found.said
+    assert "requires rdma-core = 2601.0.7-1.el9" in found.said
 
 
 @needs_dnf

@@ -7,7 +7,9 @@ Debian packages of NVIDIA and a site, looked up on 2026-11-24: control files of 
 (0340c78), NVIDIA/apt-packaging-libnvidia-nscq (1b8977d) and apptainer (036c6c4); DCGM and the
 container toolkit as in the lab. Not verified: the lines of the driver in NVIDIA's repository for
 Debian 13, which was not read. A public program that installs it says that every package below
-nvidia-driver-cuda and nvidia-kernel-open-dkms is needed in exactly its version.
+nvidia-driver-cuda and nvidia-kernel-open-dkms is needed in exactly its version. Not verified
+either: the lines of DOCA-OFED. A public install script says that doca-ofed needs each of its
+packages in one exact version.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ from tests.plan.on_release import prod_on
 ARCHIVES = Path(__file__).parent / "archives"
 UBUNTUS_DRIVER = "595.91.07"
 
+DOCA_LIBRARIES, DOCA_MODULES = "2601.0.7-1", "26.01.OFED.26.01.1.0.0.1"
+"""Versions of DOCA-Host 3.3.0: rdma-core in a public install guide; the modules by the scheme of
+24.10.OFED.24.10.1.1.4.1, which a list of installed packages shows."""
 _LINES: Mapping[str, Mapping[str, str]] = {
     "libcuda1": {},
     "libnvidia-ml1": {},
@@ -58,6 +63,9 @@ _LINES: Mapping[str, Mapping[str, str]] = {
     "nvidia-fs-dkms": {"Depends": "dkms"},
     **{name: {} for name in ("nvidia-gds-12-0", "nvidia-gds-13-1")},
     "cuda-toolkit-13-1": {},
+    "doca-ofed": {
+        "Depends": f"doca-ofed-userspace (= {{v}}), mlnx-ofed-kernel-dkms (= {DOCA_MODULES})"
+    },
     "enroot": {
         "Depends": "bash (>= 4.2), curl, gawk | mawk, jq (>= 1.5), parallel, passwd, "
         "squashfs-tools, zstd, bsdmainutils"
@@ -151,7 +159,21 @@ def listed(wanted: dict[str, Any]) -> list[Stanza]:
                 lines = _LINES.get(one.package, {}).items()
                 fields = {name: value.format(v=version) for name, value in lines}
                 found[one.package] = Stanza(one.package, version, fields)
-    return [*found.values(), *_others(found)]
+    of_doca = list(_of_doca(found)) if "doca-ofed" in found else []
+    needed = {one.name: one for one in of_doca if one.name not in found}
+    return [*found.values(), *of_doca, *_others({**found, **needed})]
+
+
+def _of_doca(found: Mapping[str, Stanza]) -> Iterable[Stanza]:
+    """The packages below doca-ofed, some of which have the names of the distribution's."""
+    libraries = ("rdma-core", "ibverbs-providers", "ibverbs-utils", "libibverbs1", "perftest")
+    exactly = ", ".join(f"{name} (= {DOCA_LIBRARIES})" for name in libraries)
+    version = found["doca-ofed"].version
+    yield Stanza("doca-ofed-userspace", version, {"Depends": exactly})
+    yield Stanza("mlnx-ofed-kernel-dkms", DOCA_MODULES, {"Depends": "dkms"})
+    for name in libraries:
+        needs = {} if name == "libibverbs1" else {"Depends": f"libibverbs1 (= {DOCA_LIBRARIES})"}
+        yield Stanza(name, DOCA_LIBRARIES, needs)
 
 
 def _others(found: Mapping[str, Stanza]) -> Iterable[Stanza]:
@@ -221,4 +243,5 @@ def rpms(wanted: dict[str, Any]) -> list[Rpm]:
         )
         for name in SLURMS
     ]
-    return [*found.values(), *later]
+    found.pop("doca-ofed")
+    return [*found.values(), *vendors_rpms.DOCA, *later]

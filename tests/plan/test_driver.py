@@ -2,9 +2,10 @@
 
 import pytest
 
-from lockstep.plan.driver import Driver, Kernel
+from lockstep.plan.driver import Driver, Kernel, header_packages
 
-OPEN = Driver("550.163.01", {}, "open", (), "linux-headers-{release}")
+OPEN = Driver("550.163.01", {}, "open")
+HEADERS = "linux-headers-{release}"
 OLD, NEW = "6.12.94+deb13-amd64", "6.12.117+deb13-amd64"
 
 
@@ -16,8 +17,9 @@ def test_a_kernel_without_the_planned_module_is_named(module: str) -> None:
 
 def test_headers_are_wanted_where_a_module_is_to_be_built_and_there_are_none() -> None:
     kernels = (Kernel(OLD, False, "550.163.01 (open)"), Kernel(NEW, False))
-    assert OPEN.header_packages(kernels) == {f"linux-headers-{NEW}": NEW}
-    assert OPEN.header_packages([Kernel(NEW, True)]) == {}, "also where nobody packaged them"
+    assert header_packages(HEADERS, OPEN.lacking(kernels)) == {f"linux-headers-{NEW}": NEW}
+    assert header_packages(HEADERS, [Kernel(NEW, True)]) == {}, "also where nobody packaged them"
+    assert header_packages("", [Kernel(NEW, False)]) == {}
 
 
 def test_a_kernel_that_is_not_the_machines_own_lacks_nothing() -> None:

@@ -411,4 +411,4 @@ def test_the_packages_of_the_other_flavour_are_replaced(
     planned_driver = worker(of).software.driver
     assert planned_driver is not None
     assert (planned_driver.flavour, planned_driver.replaced) == (modules, replaced)
-    assert planned_driver.headers == "linux-headers-{release}"
+    assert worker(of).software.headers == "linux-headers-{release}"

@@ -149,7 +149,7 @@ def test_the_packages_of_another_distribution_are_refused(release: str) -> None:
 
 def test_without_a_repository_the_message_names_ubuntus_packages() -> None:
     wanted = prod_on("ubuntu_24_04")
-    wanted["software"].update(repositories=[], containers={})
+    wanted["software"].update(repositories=[], containers={}, rdma=None)
     wanted["software"]["nvidia"].pop("container_toolkit")
     (problem,) = texts(wanted)
     assert problem.endswith('or set packaging: "ubuntu"')

@@ -16,7 +16,7 @@ from lockstep.question import Unreadable
 from lockstep.roles.operations.nvidia_driver import built, initramfs, loaded
 from tests.roles.local import asked, has_loaded, on_node, read_below, run
 
-DRIVER = Driver("550.163.01", {"tar": "*"}, "open", (), "linux-headers-{release}")
+DRIVER = Driver("550.163.01", {"tar": "*"}, "open")
 MODULES = ("nvidia", "nvidia-uvm")
 NOT_FOUND = "echo 'modinfo: ERROR: Module not found.' >&2; exit 1"
 

@@ -272,7 +272,8 @@ def test_a_transaction_that_would_change_the_kernel_is_refused(
     assert (kernel in installed(archive)) == (name == "lockstep-brings")
 
 
-OPEN = Driver("1.0", {ABSENT: "1.0"}, "open", ("tar",), "headers-{release}")
+OPEN = Driver("1.0", {ABSENT: "1.0"}, "open", ("tar",))
+HEADERS = "headers-{release}"
 
 
 @pytest.fixture
@@ -297,7 +298,9 @@ def test_headers_and_the_other_flavour_are_of_the_drivers_transaction(
 ) -> None:
     says_kernel(root, headers=False, loaded="")
     doubles_of(calls, apt_cache=f'echo "1 apt-cache $*" >> {calls}')
-    done = run(locked_packages, names=(ABSENT,), versions={ABSENT: "1.0"}, driver=OPEN)
+    done = run(
+        locked_packages, names=(ABSENT,), versions={ABSENT: "1.0"}, driver=OPEN, headers=HEADERS
+    )
     assert done.succeeded
     assert asked(calls)[-1] == f"install headers-6.12.94 {ABSENT}=1.0 tar-"
     assert "1 apt-cache show headers-6.12.94" in calls.read_text()
@@ -305,10 +308,12 @@ def test_headers_and_the_other_flavour_are_of_the_drivers_transaction(
 
 def test_the_other_flavour_goes_when_nothing_runs_on_it(calls: Path, root: Path) -> None:
     says_kernel(root, headers=True, loaded="1.0")
-    done = run(locked_packages, names=(ABSENT,), versions={ABSENT: "1.0"}, driver=OPEN)
+    done = run(
+        locked_packages, names=(ABSENT,), versions={ABSENT: "1.0"}, driver=OPEN, headers=HEADERS
+    )
     assert (done.succeeded, asked(calls)) == (True, [])
     says_kernel(root, headers=True, loaded="")
-    run(locked_packages, names=("dpkg",), versions={}, driver=OPEN)
+    run(locked_packages, names=("dpkg",), versions={}, driver=OPEN, headers=HEADERS)
     assert asked(calls)[-1] == "install tar-", "left beside the planned one"
 
 
@@ -317,7 +322,7 @@ def test_headers_that_no_archive_has_are_named_and_nothing_is_installed(
 ) -> None:
     says_kernel(root, headers=False, loaded="")
     doubles_of(calls, apt_cache="exit 100")
-    done = run(locked_packages, names=(ABSENT,), versions={}, driver=OPEN)
+    done = run(locked_packages, names=(ABSENT,), versions={}, driver=OPEN, headers=HEADERS)
     assert not done.succeeded
     assert "no repository of this node has headers-6.12.94" in done.output
     assert "install" not in [said.split()[0] for said in asked(calls)]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.facts.driver import rdma_driver_waits
 from lockstep.roles.operations.rdma import loaded_modules
-from tests.roles.local import run
+from tests.roles.local import asked, on_node, read_below, run
 
 PAIR = Path(__file__).resolve().parents[2] / "scripts" / "rdma_pair.sh"
 
@@ -52,6 +53,34 @@ def test_a_kernel_without_the_module_says_so(programs: Path, tmp_path: Path) -> 
 
 def test_no_rdma_is_nothing_to_do() -> None:
     assert run(loaded_modules, modules={}).commands == 0
+
+
+def test_no_module_is_loaded_beside_those_of_another_build(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loaded driver is the kernel's; DOCA-OFED's is on disk and waits for the next boot."""
+    on_node(monkeypatch, "os.uname().release", "'6.12.94'")
+    read_below(monkeypatch, tmp_path / "root")
+    loaded = tmp_path / "root/sys/module/mlx5_core"
+    loaded.mkdir(parents=True)
+    (loaded / "srcversion").write_text("A1B2\n")
+    modules = tmp_path / "root/lib/modules/6.12.94"
+    modules.mkdir(parents=True)
+    (modules / "modules.dep").touch()
+    program(programs, "modprobe", f"touch {tmp_path}/called")
+    program(
+        programs,
+        "modinfo",
+        "echo 'filename: /lib/modules/6.12.94/updates/dkms/mlx5_core.ko'; "
+        "echo 'version: 26.01-1.0.0'",
+    )
+    missing = {"rdma_ucm": "/sys/class/misc/rdma_cm/dev"}
+    assert run(loaded_modules, modules=missing, declared=True).commands == 0
+    assert asked(rdma_driver_waits()) == "mlx5_core 26.01-1.0.0, instead of A1B2"
+    assert run(loaded_modules, modules=missing).commands == 1, "nothing is declared"
+    (loaded / "version").write_text("26.01-1.0.0\n")
+    assert asked(rdma_driver_waits()) == ""
+    assert run(loaded_modules, modules=missing, declared=True).commands == 1
 
 
 # -- scripts/rdma_pair.sh

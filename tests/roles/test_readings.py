@@ -64,6 +64,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     boot.initramfs_is_due(("/etc/hosts",)),
     driver.boot_kernels(),
     driver.loaded_driver(),
+    driver.rdma_driver_waits(),
     files.file_states(("/etc/hosts",)),
     files.folders_to_make({"/etc": None}),
     gpus.gpu_states(),

@@ -664,7 +664,7 @@ def test_a_driver_is_changed_on_the_drained_node_and_then_booted(go: Callable[..
     assert ran.last == "resumed"
 
 
-OWN = replace(DRIVER, flavour="open", headers="linux-headers-{release}")
+OWN = replace(DRIVER, flavour="open")
 BOOT = Pending((Reason("kernel 6.12.117", "6.12.94 is running"),), driver=OWN)
 
 

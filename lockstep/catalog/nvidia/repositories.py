@@ -7,10 +7,11 @@ that a wrong key is refused before any node is contacted.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
+
+from lockstep.catalog.nvidia import doca
 
 _CUDA = "https://developer.download.nvidia.com/compute/cuda/repos"
 
@@ -69,20 +70,6 @@ key is taken for it, and ``lockstep plan`` has a note.
 """
 
 
-DOCA = re.compile(
-    r"https://linux\.mellanox\.com/public/repo/doca/[^/]+/ubuntu24\.04/(x86_64|arm64-sbsa)"
-)
-"""Addresses of NVIDIA's repositories of DOCA-Host, with DOCA-OFED, for Ubuntu 24.04."""
-DOCA_KEY = "70454E6BF5D9C2D3B78709E8DC726C5E41B9CC50"
-"""NVIDIA DOCA Host, made on 2026-01-20. It signs every version, old ones as well; the file
-GPG-KEY-Mellanox.pub beside the packages has only keys that were in use before.
-
-Source: Azure/AgentBaker, pull requests 9256 and 9394, which read the signatures of InRelease for
-Ubuntu 24.04 (looked up on 2026-11-24). Not verified, and therefore not here: other releases; any
-key is taken for their repositories.
-"""
-
-
 def cuda_folder(uri: str, suite: str = "/") -> str:
     """Return the architecture in the address of a CUDA repository of NVIDIA; "" for others.
 
@@ -103,9 +90,16 @@ def of_vendor(uri: str, suite: str = "/") -> Signed | None:
         suite: its suite; the path of a flat repository continues with it.
     """
     address = _address(uri, suite) or ""
-    if DOCA.fullmatch(address):
-        return Signed(f"{address}/doca_keyring.gpg (gpg --import, then --export --armor)", DOCA_KEY)
+    known = doca.repository(address)
+    if known is not None and known.fingerprint:
+        key = f"{address}/doca_keyring.gpg (gpg --import, then --export --armor)"
+        return Signed(key, known.fingerprint)
     return REPOSITORIES.get(address)
+
+
+def of_doca(uri: str, suite: str = "/") -> doca.DocaRepository | None:
+    """Return what the address of a repository of DOCA-Host says; None for other repositories."""
+    return doca.repository(_address(uri, suite) or "")
 
 
 def _address(uri: str, suite: str) -> str | None:

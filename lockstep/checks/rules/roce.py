@@ -6,9 +6,12 @@ from functools import partial
 
 from pydantic import JsonValue
 
+from lockstep.catalog.nvidia.doca import WITH_MODULES
 from lockstep.checks.context import Items, View
 from lockstep.checks.looks import of_map
 from lockstep.checks.rule import (
+    DEPLOY,
+    REBOOT,
     SAME_DEVICE,
     UNREAD,
     WARNING,
@@ -17,11 +20,14 @@ from lockstep.checks.rule import (
     Kind,
     Look,
     Peers,
+    Pending,
     Rule,
     Severities,
     Text,
     by_hand,
+    by_role,
     each,
+    same,
 )
 from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, only_difference
 from lockstep.checks.rules.rdma import (
@@ -35,6 +41,7 @@ from lockstep.checks.rules.rdma import (
     judged,
     on_fabric,
 )
+from lockstep.plan.fabric import DRIVER, is_declared, waits_for_boot
 from lockstep.probe.record import MISSING, Unread
 from lockstep.report import Severity
 
@@ -86,7 +93,69 @@ def _driver_items(view: View) -> Items:
     return {"": unread[0] if unread else _driver_on_disk(*values)}
 
 
+KERNELS_OWN = "the kernel's own modules"
+STACKS = {"distribution": KERNELS_OWN, "doca_ofed": "DOCA-OFED's modules"}
+
+
+def _stack_items(view: View) -> Items:
+    """The stack whose driver the next boot loads; or the loaded driver, if it is another one."""
+    found = [
+        view.items("rdma.driver_on_disk").get("folder", MISSING),
+        view.items("rdma.driver_on_disk").get("version", MISSING),
+        view.items("kernel.modules").get(DRIVER, MISSING),
+    ]
+    unread = [value for value in found if isinstance(value, Unread)]
+    if unread:
+        return {"": unread[0]}
+    folder, on_disk, loaded = map(str, found)
+    stack = {"kernel": KERNELS_OWN, "absent": f"no {DRIVER}"}.get(folder, STACKS["doca_ofed"])
+    waits = stack == _stack(view) and waits_for_boot(loaded, on_disk)
+    return {"": f"{stack}, but {DRIVER} {loaded} is loaded" if waits else stack}
+
+
+def _waits(view: View, device: str) -> bool:
+    return " is loaded" in str(_stack_items(view)[""])
+
+
+def _stack(view: View) -> JsonValue:
+    rdma = view.plan.spec.software.rdma
+    return None if rdma is None else STACKS[rdma.stack]
+
+
 RULES = (
+    Rule(
+        id="rdma.stack",
+        claim="The RDMA modules of the declared stack are on disk, and they are loaded.",
+        why=(
+            "DKMS may fail to build DOCA-OFED's modules for a new kernel. The node then boots with "
+            "the kernel's own modules, and its RDMA behaves differently from that of its peers."
+        ),
+        blind=(
+            "Adapters of other vendors. A module in the initramfs. Another kernel that boots next. "
+            "Two builds with the same version, or without one. Which modules DKMS has built: all "
+            "that are not the kernel's count as DOCA-OFED's."
+        ),
+        source="modinfo(8); kernel documentation, ABI/testing/sysfs-module (version, srcversion)",
+        reading="rdma.driver_on_disk",
+        look=Look(_stack_items),
+        expected=same(_stack),
+        severity=WARNING,
+        repair=by_role(
+            "rdma",
+            (
+                f"{DEPLOY}; if it stays so, see dkms status and the log of the build on {{node}}, "
+                "and install the headers of its kernel"
+            ),
+            pending=Pending(_waits, "The modules on disk are loaded at the next reboot.", REBOOT),
+        ),
+        applies=lambda view: is_declared(view.plan),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *OTHER_KERNEL,
+            Cause("rdma.driver"),
+            Cause("package.present", device=WITH_MODULES),
+        ),
+    ),
     Rule(
         id="rdma.driver_on_disk",
         claim="The RDMA driver that the next boot loads is the same on all nodes of a class.",
@@ -108,7 +177,12 @@ RULES = (
             "builds), then reboot the node when it is idle"
         ),
         applies=has_rdma,
-        explained_by=(*UNREAD_WITH_COUNT, *OTHER_KERNEL, Cause("rdma.driver")),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *OTHER_KERNEL,
+            Cause("rdma.driver"),
+            Cause("rdma.stack"),
+        ),
     ),
     _alike(
         id="rdma.acceleration",

@@ -16,14 +16,19 @@ from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, State, deploy
 
 from lockstep.facts.boot import hugepages_state, next_arguments
-from lockstep.facts.driver import LoadedDriver, boot_kernels, loaded_driver
+from lockstep.facts.driver import (
+    LoadedDriver,
+    boot_kernels,
+    loaded_driver,
+    rdma_driver_waits,
+)
 from lockstep.facts.files import FileState, file_states
 from lockstep.facts.gpus import GpuSettings, GpuStates, gpu_states
 from lockstep.facts.packages import package_state
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_state, hold_state
 from lockstep.files import managed
-from lockstep.plan import NodePlan
+from lockstep.plan import NodePlan, fabric
 from lockstep.plan.driver import Driver
 from lockstep.plan.nvidia import MODPROBE
 from lockstep.plan.reboot import Seen, absent, pending
@@ -78,6 +83,7 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
                 modes=tuple(one.uuid for one in gpus.every if gpu and _mode_waits(one, gpu)),
                 layouts=tuple(one.uuid for one in gpus.every if gpu and _layout_waits(one, gpu)),
                 resets=gpus.to_reset,
+                rdma=read(rdma_driver_waits) if fabric.is_declared(plan) else "",
                 in_vain=boot.in_vain,
             ),
             driver,

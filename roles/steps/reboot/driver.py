@@ -7,7 +7,7 @@ from lockstep.facts.packages import package_state
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.facts.signing import built_modules, module_trust
 from lockstep.plan import NodePlan
-from lockstep.plan.driver import Driver
+from lockstep.plan.driver import Driver, header_packages
 from lockstep.plan.signing import signing
 from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
 from lockstep.roles.steps.reboot.failures import Alone, Failed
@@ -24,7 +24,8 @@ def change_packages(talk: Conversation, plan: NodePlan, names: tuple[str, ...]) 
     """Change packages, and install the headers of the kernel that boots next. Raises Unanswered."""
     driver = plan.software.driver
     kernels = talk.read(boot_kernels).next if driver and driver.flavour else ()
-    headers = driver.header_packages(kernels) if driver else {}
+    lacking = driver.lacking(kernels) if driver else ()
+    headers = header_packages(plan.software.headers, lacking)
     replaced = driver.replaced if driver else ()
     state = talk.read(package_state, names=names)
     for command in change(
