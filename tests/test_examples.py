@@ -69,7 +69,7 @@ NOT_DECLARED = {
     "Network.rail_length": "a rail has a /64, as usual with IPv6",
     "Nvidia.imex": "see ROLES_OF_OTHER_MACHINES",
     "Os.address_family": "IPv6 is the default",
-    "Os.automatic_upgrades": "they would leave the locked versions",
+    "Os.automatic_upgrades": "the nodes of a class are upgraded together",
     "Os.hugetlb_gid": "all users may use huge pages",
     "Os.locale": "C.UTF-8 is the default",
     "Os.memlock": "unlimited is the default, which RDMA needs",

@@ -159,7 +159,8 @@ class Os(Model):
     hugetlb_gid: Annotated[int, Field(ge=1, le=65533)] | None = None
     """GID of the group that may use huge pages; None: all users."""
     automatic_upgrades: bool = False
-    """Whether nodes install security updates by themselves. False: they never do."""
+    """Whether nodes install security upgrades by themselves, once a day (docs/systems.md); locked
+    versions stay. False: nothing upgrades packages but a deploy."""
     selinux: SelinuxMode | None = None
     """Mode of SELinux, now and after a boot; only on releases that have SELinux (docs/systems.md).
 

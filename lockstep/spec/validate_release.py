@@ -114,13 +114,6 @@ def _not_of_rhel(cluster: Cluster, name: str) -> Iterator[Problem]:
     """Find settings that only the Debian family has."""
     yield from violated(
         (),
-        (
-            cluster.os.automatic_upgrades,
-            ("os", "automatic_upgrades"),
-            "True",
-            f"False: Lockstep does not set up dnf-automatic, on {name}. Its upgrades would keep "
-            "the locked versions, but bring new kernels (docs/systems.md)",
-        ),
         *(
             (
                 repository.serves(name) and not repository.suite.endswith("/"),

@@ -59,8 +59,12 @@ class Release:
     """Command that rebuilds the initramfs of every kernel."""
     kernel_headers: str = "linux-headers-{release}"
     """Package with the kernel headers; {release} stands for the output of `uname -r`."""
+    upgrade_packages: tuple[str, ...] = ("unattended-upgrades",)
+    """Packages that upgrade other packages automatically (os.automatic_upgrades)."""
     upgrade_timers: tuple[str, ...] = ("apt-daily-upgrade.timer", "apt-daily.timer")
-    """Timers that upgrade packages automatically."""
+    """Timers that start them, or look for upgrades."""
+    other_upgrade_timers: tuple[str, ...] = ()
+    """Timers that upgrade packages without reading the configuration; they stay masked."""
     network_managers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Program that may keep the interfaces (docs/network.md) -> its packages; the usual one first.
 
@@ -93,7 +97,10 @@ class Release:
     def every_package(self) -> frozenset[str]:
         """The packages named in this release's data; roles declare all others."""
         return frozenset(self.locales).union(
-            self.slurm_nvml, *self.engines.values(), *self.network_managers.values()
+            self.slurm_nvml,
+            self.upgrade_packages,
+            *self.engines.values(),
+            *self.network_managers.values(),
         )
 
     def local(self, text: str) -> str:

@@ -58,8 +58,11 @@ RHEL_9 = Release(
     # dracut(8).
     rebuild_initramfs="dracut --regenerate-all --force",
     kernel_headers="kernel-devel-{release}",
-    # dnf.spec, scriptlets of dnf-automatic.
-    upgrade_timers=("dnf-automatic-install.timer", "dnf-automatic.timer"),
+    # dnf.spec, package automatic and its scriptlets; dnf-automatic(8): the second timer installs
+    # whatever /etc/dnf/automatic.conf says.
+    upgrade_packages=("dnf-automatic",),
+    upgrade_timers=("dnf-automatic.timer",),
+    other_upgrade_timers=("dnf-automatic-install.timer",),
     # NetworkManager keeps its profiles as keyfiles (RHEL 9.0 release notes, Networking). Only EPEL
     # has the package systemd-networkd.
     network_managers={"networkmanager": ()},
