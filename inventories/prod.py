@@ -170,6 +170,8 @@ _cluster = plan_or_exit(
                 "nccl": "2.28.9",
                 "gdrcopy": "2.5.1",
                 "nvidia_fs": "2.28.4",
+                # A program fails if it cannot read around the CPU, instead of being slow.
+                "cufile": {"properties.allow_compat_mode": False},
             },
             # NVIDIA's RDMA drivers and libraries instead of the distribution's (docs/fabric.md).
             # The repository "site" has them here; NVIDIA's own is

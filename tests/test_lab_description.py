@@ -144,6 +144,7 @@ _BOOT: Keys = (*_CLASS, "boot_loader")
 BOOTS = (_BOOT,)
 BUILDS_MODULES = (_BOOT, ("software", "nvidia", "modules"))
 SIGNS = (_BOOT, ("software", "module_signing"))
+CUFILE = (_BOOT, ("software", "nvidia", "nvidia_fs"), ("software", "nvidia", "cufile"))
 CLOCK = ((*_CLASS, "clock"),)
 CGROUP = ((*_CLASS, "cgroup"),)
 RDMA = ((*_CLASS, "nics", "rdma"), (*_CLASS, "nics", "rdma_devices"))
@@ -162,12 +163,14 @@ DIFFERING: dict[str, tuple[Keys, ...]] = {
     "/etc/dkms/lockstep-modules.der": SIGNS,
     "/etc/dkms/lockstep-modules.key": SIGNS,
     "/etc/enroot/enroot.conf.d/50-lockstep.conf": RDMA,
+    "/etc/lockstep/cufile.json": CUFILE,
     "/etc/lockstep/node-check.json": PROCESSORS,
     "/etc/modprobe.d/50-lockstep-nvidia.conf": BUILDS_MODULES,
     "/etc/modules-load.d/50-lockstep-nvidia.conf": BUILDS_MODULES,
     "/etc/mysql/mariadb.conf.d/90-lockstep.cnf": PROCESSORS,
     "/etc/nccl.conf": RDMA,
     "/etc/network/interfaces.d/50-lockstep-rails": RDMA,
+    "/etc/profile.d/50-lockstep-cufile.sh": CUFILE,
     "/etc/prometheus/lockstep.rules.yml": CLOCK,
     "/etc/slurm/cgroup.conf": CGROUP,
     "/etc/slurm/slurm.conf": PROCESSORS,

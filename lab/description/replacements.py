@@ -253,7 +253,7 @@ REPLACEMENTS: tuple[Replacement, ...] = (
     Replacement((*_REPOSITORIES, "components"), left_out, _REPOSITORY),
     *(
         Replacement((*_STACK, field), left_out, _NO_MODULE)
-        for field in ("modules", "module_options", "gdrcopy", "nvidia_fs")
+        for field in ("modules", "module_options", "gdrcopy", "nvidia_fs", "cufile")
     ),
     Replacement(("software", "rdma"), left_out, "the lab's nodes have no RDMA devices"),
     Replacement(("software", "module_signing"), left_out, _NO_MODULE),

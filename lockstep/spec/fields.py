@@ -18,6 +18,8 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    StrictBool,
+    StrictInt,
     StringConstraints,
     ValidationInfo,
     WithJsonSchema,
@@ -26,6 +28,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from lockstep.catalog import time_zones
+from lockstep.catalog.nvidia import cufile
 from lockstep.spec import names, x509
 
 if TYPE_CHECKING:
@@ -192,6 +195,13 @@ def _time_zone(value: str) -> str:
     return value
 
 
+def _cufile_name(value: str) -> str:
+    if value not in cufile.SETTINGS:
+        near = get_close_matches(value, cufile.SETTINGS, n=3, cutoff=0.0)
+        raise ValueError(f"a setting of cuFile, such as {', '.join(near)}")
+    return value
+
+
 _DURATION = re.compile(
     "".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in ("y", "w", "d", "h", "m", "s", "ms"))
 )
@@ -302,6 +312,10 @@ ModuleOption = Annotated[
     _matching(r"NVreg_[A-Za-z0-9]+", "a parameter of the nvidia kernel module, such as NVreg_..."),
 ]
 CudaRelease = Annotated[str, _matching(r"\d+\.\d+", "a release such as 12.4")]
+CufileName = Annotated[str, AfterValidator(_cufile_name)]
+CufileText = Annotated[str, _matching(r"[A-Za-z0-9._:/@%+*-]+", "a text without blanks and quotes")]
+CufileItem = Annotated[StrictInt, Field(ge=0, le=(1 << 53) - 1)] | CufileText
+CufileValue = StrictBool | CufileItem
 MigProfile = Annotated[
     str,
     _matching(

@@ -11,6 +11,9 @@ from lockstep.catalog.job_containers import PACKAGES
 from lockstep.spec.fields import (
     Certificate,
     CudaRelease,
+    CufileItem,
+    CufileName,
+    CufileValue,
     Folder,
     Model,
     ModuleOption,
@@ -90,6 +93,9 @@ class Nvidia(Model):
     """Version of GDRCopy, its library and its kernel module."""
     nvidia_fs: Upstream | None = None
     """GPUDirect Storage: the version of its kernel module. Its tools follow ``cuda``."""
+    cufile: dict[CufileName, CufileValue | tuple[CufileItem, ...]] = Field(default_factory=dict)
+    """Settings of cuFile for jobs, named as gdscheck prints them
+    (``properties.allow_compat_mode``). Empty: programs read NVIDIA's /etc/cufile.json."""
 
     def version_of(self, part: str) -> str | None:
         """Return the upstream version of a part; None for CUDA, which has releases instead."""

@@ -8,6 +8,7 @@ from lockstep.catalog import job_containers, nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.gpus import GpuModel
 from lockstep.catalog.nvidia import compatibility as table
+from lockstep.catalog.nvidia import cufile
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Path, Problem, Relation, violated
 from lockstep.spec.software import Nvidia, Software, fits
@@ -196,6 +197,19 @@ def _gpudirect(cluster: Cluster, stack: Nvidia) -> Iterator[Relation]:
             str(version),
             "leave it out: it needs a kernel module, and no hardware class with GPUs boots its own "
             'kernel (boot_loader: "none")',
+        )
+    yield (
+        stack.cufile and not (stack.nvidia_fs and stack.cuda),
+        ("cufile",),
+        ", ".join(stack.cufile),
+        "leave it out, or declare nvidia_fs and cuda: cuFile and its kernel module come with them",
+    )
+    for name, value in stack.cufile.items():
+        yield (
+            not cufile.is_of(cufile.SETTINGS[name], value),
+            ("cufile", name),
+            str(value),
+            cufile.SETTINGS[name],
         )
     branch = table.branch(stack.driver)
     yield (

@@ -151,7 +151,7 @@ def test_a_machine_without_a_kernel_of_its_own_gets_the_libraries_only() -> None
     hardware["boot_loader"] = "none"
     for field in ("kernel", "kernel_args", "hugepages"):
         del hardware[field]
-    for field in ("gdrcopy", "nvidia_fs", "module_options"):
+    for field in ("gdrcopy", "nvidia_fs", "cufile", "module_options"):
         del wanted["software"]["nvidia"][field]
     del wanted["software"]["module_signing"]
     assert doca_packages(accepted(wanted).nodes["worker01"]) == {"doca-ofed-userspace": "3.3.0-*"}
