@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import shlex
 import sys
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,6 +20,9 @@ from lockstep.report import ExitStatus
 from lockstep.roles import declared
 from lockstep.spec import Cluster, Problem
 
+OWN_DEPLOYS = Path(__file__).resolve().parent / "deploys"
+"""The folder of Lockstep's own deploys; in a checkout, a link to its folder ``deploys``."""
+
 
 def planned(
     cluster: Cluster, inventory: str = "", roles: Iterable[Declaration] = ()
@@ -30,7 +34,23 @@ def planned(
         inventory: path of the inventory file, as the user gave it.
         roles: the site's own roles.
     """
-    return plan(cluster, (*declared(), *roles), inventory)
+    deploys = deploy_files(inventory) if inventory else None
+    return plan(cluster, (*declared(), *roles), inventory, deploys)
+
+
+def deploy_files(inventory: str) -> dict[str, str]:
+    """Return name -> path of each deploy, for commands that run in the current folder.
+
+    A site's own deploy is used if it is in a folder ``deploys`` beside the inventory or beside the
+    inventory's folder; otherwise Lockstep's.
+    """
+    folder = Path(inventory).resolve().parent
+    own = (folder / "deploys", folder.parent / "deploys")
+    found = {}
+    for path in sorted(OWN_DEPLOYS.glob("[!_]*.py")):
+        sites = (one / path.name for one in own)
+        found[path.stem] = shlex.quote(_shown(str(next(filter(Path.is_file, sites), path))))
+    return found
 
 
 def plan_or_problems(

@@ -9,13 +9,14 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from lockstep.node import readers
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import SHELL, Declaration, File, Phase, Stage, Unit, whole_unit
 from lockstep.plan.slurm_files import HEALTH_CHECK
 from lockstep.render import render
 
 LIBRARY = "/usr/local/lib/lockstep"
-PACKAGE = Path(__file__).resolve().parent.parent / "lockstep"
+PACKAGE = Path(readers.__path__[0]).parents[1]
 MODULES = (
     *sorted(f"node/readers/{path.name}" for path in (PACKAGE / "node/readers").glob("[!_]*.py")),
     *(f"node/check/{name}.py" for name in ("judge", "metrics", "slurm", "program")),

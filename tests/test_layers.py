@@ -120,6 +120,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/roles": {
         *("lockstep.plan", "lockstep.spec", "lockstep.render"),
         *("lockstep.facts", "lockstep.question.Questions"),
+        # The program of the node's own check.
+        "lockstep.node.readers",
         # What a node judges by itself is compiled from the rules.
         "lockstep.checks.local",
     },
@@ -147,7 +149,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.roles.operations.apply", "lockstep.roles.steps"),
         *("pyinfra.host", "pyinfra.local"),
     },
-    "inventories": {
+    "lockstep/inventories": {
         *("lockstep.inventory.plan_or_exit", "lockstep.plan", "lockstep.catalog", "lab.state"),
         *("lab.fingerprint_exceptions.EXCEPTIONS", "lab.description.plan_or_exit"),
         *("lockstep.roles.declared", "lockstep.spec.every_package"),

@@ -189,7 +189,7 @@ def _repair(
     value: JsonValue = "",
     roles: tuple[str, ...] = (),
 ) -> str:
-    return template.format(
+    text = template.format(
         inventory=view.plan.cluster.inventory or "INVENTORY",
         node=node,
         role=view.plan.role.value,
@@ -199,3 +199,4 @@ def _repair(
         value=as_text(value),
         address=view.plan.address,
     )
+    return view.plan.cluster.runnable(text)

@@ -50,11 +50,6 @@ def _run(arguments: argparse.Namespace) -> int:
         for deploy in repairs.deploys(before, plan)
     }
     for deploy, command in commands.items():
-        if not Path(deploy.file).is_file():
-            raise WrongUse(
-                f"{deploy.file}: no such file in the current folder\n"
-                "  next      run this command in the root folder of the Lockstep checkout"
-            )
         found = dict.fromkeys(f.rule for f in before if f.roles and f.node in deploy.nodes)
         print(
             f"{shlex.join(command)}\n"
@@ -177,7 +172,8 @@ def _command(
     pyinfra = os.path.relpath(installed) if installed.is_file() else "pyinfra"
     yes = ["-y"] if arguments.yes else []
     data = ["--data", f"roles={','.join(roles)}"] if roles else []
-    return [pyinfra, *yes, arguments.inventory, file, *repairs.limits(nodes, plan), *data]
+    path = shlex.split(plan.runnable(file))  # quoted, as it is for a shell
+    return [pyinfra, *yes, arguments.inventory, *path, *repairs.limits(nodes, plan), *data]
 
 
 COMMAND = Command(

@@ -17,7 +17,7 @@ from lockstep.report import Finding, Severity, Status, alike, fold
 NAMED_IN_A_COMMAND = 8
 """Maximum number of nodes in a pyinfra command; for more, the repair is ``lockstep repair``."""
 NODE_IN_REPAIR = (
-    r"(?:(?P<deploy>pyinfra -y (?P<inventory>\S+) deploys/(?P<file>\w+)\.py) --limit |"
+    r"(?:(?P<deploy>pyinfra -y (?P<inventory>\S+) (?:\S*/)?deploys/(?P<file>\w+)\.py) --limit |"
     r"(?P<limit>--limit )|(?<![\w-])){}(?![\w-])(?(deploy)(?P<roles> --data roles=[\w,]*\w)?)"
 )
 """Pattern for a node name in a repair, after --limit (of pyinfra or lockstep) or elsewhere."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from lockstep.mirror.trouble import MirrorError, Trouble
 
 FOLDER = "wheels"
-LOCK = Path(__file__).resolve().parents[2] / "requirements.lock"
-"""The requirements of a checkout; a wheel of Lockstep does not have the file."""
+LOCK = Path(__file__).resolve().parents[1] / "requirements.lock"
+"""The requirements of Lockstep; in a checkout, a link to its file."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -97,6 +98,8 @@ class ClusterPlan:
     _nodes: tuple[Node, ...]
     inventory: str = ""
     """Path of the inventory file, as the user gave it; repair commands contain it."""
+    deploys: Mapping[str, str] = field(default_factory=dict)
+    """Name of a deploy -> its path for commands; by default ``deploys/NAME.py``."""
     made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Values that nodes of the same kind share (``NodePlan.once``)."""
 
@@ -112,6 +115,16 @@ class ClusterPlan:
     def steps(self) -> tuple[Step, ...]:
         """The stages of all roles, in deploy order."""
         return ordered(self.roles)
+
+    def runnable(self, text: str) -> str:
+        """Return a text in which each ``deploys/NAME.py`` is the path of that deploy."""
+        return re.sub(
+            r"(?<![\w./-])deploys/(\w+)\.py", lambda one: self.deploys.get(one[1], one[0]), text
+        )
+
+    def deploy_command(self, deploy: str) -> str:
+        """Return the pyinfra command that runs a deploy without asking."""
+        return self.runnable(f"pyinfra -y {self.inventory or 'INVENTORY'} deploys/{deploy}.py")
 
     def running(self, service: Service) -> NodePlan | None:
         """Return the plan of the node that runs a service; None if no node does."""
@@ -229,13 +242,19 @@ class ClusterPlan:
         }
 
 
-def plan(cluster: Cluster, roles: Iterable[Declaration], inventory: str = "") -> ClusterPlan:
+def plan(
+    cluster: Cluster,
+    roles: Iterable[Declaration],
+    inventory: str = "",
+    deploys: Mapping[str, str] | None = None,
+) -> ClusterPlan:
     """Return the plan of a valid cluster.
 
     Args:
         cluster: the cluster that ``spec.load`` returned.
         roles: every role that a node may have.
         inventory: path of the inventory file, as the user gave it.
+        deploys: name of a deploy -> its path for commands.
 
     Raises:
         ValueError: the roles have no valid order.
@@ -262,4 +281,5 @@ def plan(cluster: Cluster, roles: Iterable[Declaration], inventory: str = "") ->
         roles=in_order(roles),
         _nodes=all_nodes,
         inventory=inventory,
+        deploys=deploys or {},
     )

@@ -129,7 +129,7 @@ class Run(BaseStateCallback):
             return
         self._talk = talk
         if found != self._holder.text:
-            raise lock.Locked(_taken(host.name, self._plan.inventory, other, found))
+            raise lock.Locked(_taken(host.name, self._plan, other, found))
 
     def _end(self) -> None:
         """Release both locks; a second call has no effect."""
@@ -142,7 +142,7 @@ class Run(BaseStateCallback):
                     format_text(
                         f"--> the lock of this run stays on {keeper(self._plan)}, because "
                         f"{unanswered}. The next run from this machine replaces it; for other "
-                        f"machines: {break_with(self._plan.inventory)}",
+                        f"machines: {self._plan.deploy_command('unlock')}",
                         "yellow",
                     )
                 )
@@ -180,11 +180,6 @@ def keeper(plan: ClusterPlan) -> str:
     return next(iter(plan.heads or plan.nodes))
 
 
-def break_with(inventory: str) -> str:
-    """Return the command that breaks the lock of a run which has ended on another machine."""
-    return f"pyinfra -y {inventory} deploys/unlock.py"
-
-
 def command_line() -> str:
     """Return the command line of this run; values that may be secrets are replaced by "..."."""
     words, rest = ["pyinfra"], iter(sys.argv[1:])
@@ -204,16 +199,16 @@ def _is(host: Host, name: str) -> bool:
     return isinstance(plan, NodePlan) and plan.name == name
 
 
-def _taken(head: str, inventory: str, other: lock.Holder | None, found: str) -> str:
+def _taken(head: str, plan: ClusterPlan, other: lock.Holder | None, found: str) -> str:
     if other is None:
         return (
             f"{head}: another version of Lockstep wrote {FOLDER}/{NAME}; nothing was changed\n"
             f"  found     {found[:100]!r}\n"
-            f"  next      if no run goes on, break the lock: {break_with(inventory)}"
+            f"  next      if no run goes on, break the lock: {plan.deploy_command('unlock')}"
         )
     return (
         f"another run is changing this cluster, as {head} says; nothing was changed\n"
         f"{other.described(time.time())}\n"
         f"  next      wait until it ends, or end it on {other.host}: kill -INT {other.pid}; if it "
-        f"is over, break its lock: {break_with(inventory)}"
+        f"is over, break its lock: {plan.deploy_command('unlock')}"
     )

@@ -116,11 +116,11 @@ def registered(plan: NodePlan) -> Commands:
     restarts = has_gpus and not late and REJECTED in state.states
     away |= restarts
     if not state.states and lacks_controller(plan):
-        again = f"pyinfra -y {plan.cluster.inventory} deploys/"
+        heads, workers = map(plan.cluster.deploy_command, ("head", "worker"))
         host.log_styled(
             f"the controller ({controller}) does not answer; slurmd registers when it does. Next: "
-            f"deploy the heads ({again}head.py) or, if they are deployed, start slurmctld on "
-            f"{controller}; then run: {again}worker.py",
+            f"deploy the heads ({heads}) or, if they are deployed, start slurmctld on "
+            f"{controller}; then run: {workers}",
             fg="yellow",
         )
         return

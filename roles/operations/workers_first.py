@@ -85,6 +85,6 @@ def _why(lacking: list[str], path: str, plan: NodePlan) -> str:
     return (
         f"{', '.join(lacking)}: {path} is missing, or the node did not answer; every worker needs "
         "this file before the head's configuration names it. Next: run "
-        f"pyinfra -y {plan.cluster.inventory} deploys/cluster.py, without --limit. If a worker "
+        f"{plan.cluster.deploy_command('cluster')}, without --limit. If a worker "
         "stays unreachable, remove it from the description"
     )

@@ -123,7 +123,7 @@ def compared(plan: NodePlan) -> Commands:
         plan: the plan of the node.
     """
     name, inventory = plan.name, plan.cluster.inventory
-    again = f"pyinfra -y {inventory} deploys/worker.py --limit {name}"
+    again = f"{plan.cluster.deploy_command('worker')} --limit {name}"
     # Before the run, nobody knows which workers will wait.
     if not host.state.is_executing or host.name not in waiting(host.state):
         return
@@ -168,7 +168,7 @@ def compared(plan: NodePlan) -> Commands:
             yield _update(talk, name, drain(name, AWAITS_REBOOT))
         host.log_styled(
             f"{name} stays drained until it is rebooted. Next: "
-            f"pyinfra -y {inventory} deploys/reboot.py --limit {name}",
+            f"{plan.cluster.deploy_command('reboot')} --limit {name}",
             fg="yellow",
         )
     else:
@@ -180,11 +180,11 @@ def _without_controller(plan: NodePlan) -> Commands:
     """Fail if the controller does not answer, unless it is not deployed yet."""
     yield from ()
     if not lacks_controller(plan):
-        controller, inventory = plan.cluster.controller_host, plan.cluster.inventory
+        controller = plan.cluster.controller_host
         yield refusal(
             f"{plan.name} was not compared: slurmctld on {controller} does not answer. Next: run "
             f"systemctl status slurmctld on {controller} and repair it, then run: "
-            f"pyinfra -y {inventory} deploys/worker.py --limit {plan.name}"
+            f"{plan.cluster.deploy_command('worker')} --limit {plan.name}"
         )
 
 

@@ -12,6 +12,7 @@ import pytest
 from lockstep.__main__ import main
 from lockstep.checks.context import Context
 from lockstep.history.store import file
+from lockstep.inventory import OWN_DEPLOYS
 from lockstep.plan import ClusterPlan
 from lockstep.probe.parse import dumps
 from lockstep.probe.record import Reading, Record
@@ -69,10 +70,13 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """A consistent cluster ``inventory.py``, nothing of it kept yet."""
+    """A consistent cluster ``inventory.py`` with deploys of its site, nothing of it kept yet."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     Path("inventory.py").write_text(INVENTORY.format(description="DESCRIPTION"))
+    Path("deploys").mkdir()
+    for path in OWN_DEPLOYS.glob("[!_]*.py"):
+        Path(f"deploys/{path.name}").touch()
     made = Cluster(recorded.consistent())
     monkeypatch.setattr("lockstep.reading.gather", made.read)
     monkeypatch.setattr("time.time", lambda: made.now)

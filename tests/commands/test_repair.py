@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lockstep.history.store import opened
+from lockstep.inventory import OWN_DEPLOYS
 from lockstep.lock import PARENT, Lock, file, parsed, this_run
 from tests.checks import recorded
 from tests.checks.recorded import REMOVED
@@ -44,9 +45,6 @@ class Pyinfra:
 def pyinfra(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Pyinfra:
     made = Pyinfra()
     monkeypatch.setattr("subprocess.run", made)
-    Path("deploys").mkdir()
-    for name in ("head", "worker"):
-        Path(f"deploys/{name}.py").touch()
     return made
 
 
@@ -192,10 +190,17 @@ def test_wrong_use_ends_with_3(
 ) -> None:
     assert "unknown node" in refused(capsys, "repair", "inventory.py", "--limit", "worker99")
     assert "unknown rule" in refused(capsys, "repair", "inventory.py", "--rule", "gpu.powr")
-    cluster.change("worker3", *SYSCTL, "128")
-    Path("deploys/worker.py").unlink()
-    assert "deploys/worker.py: no such file" in refused(capsys, "repair", "inventory.py", "-y")
     assert pyinfra.ran == []
+
+
+def test_a_deploy_that_the_site_lacks_is_lockstep_s_own(cluster: Cluster, pyinfra: Pyinfra) -> None:
+    drift(cluster)
+    Path("deploys/worker.py").unlink()
+    ended("repair", "inventory.py", "-y")
+    assert [words.split()[2] for words in pyinfra.ran] == [
+        "deploys/head.py",
+        str(OWN_DEPLOYS.resolve() / "worker.py"),
+    ]
 
 
 def test_a_worker_that_a_deploy_drained_is_compared_again_by_its_role(

@@ -54,8 +54,7 @@ class Decision:
         first = self.pending.deploy_first
         missing = (
             f"deploy first: the boot loader's menu lacks {first} "
-            f"(pyinfra -y {plan.cluster.inventory} deploys/{plan.role.value}.py "
-            f"--limit {plan.name})"
+            f"({plan.cluster.deploy_command(plan.role.value)} --limit {plan.name})"
             if first
             else ""
         )

@@ -67,7 +67,7 @@ class Turn:
         self.found: list[dict[str, Any]] = []
         """The findings of the last check that keep the node out of service."""
         self.doubtful = ""
-        self.again = f"pyinfra -y {plan.cluster.inventory} deploys/reboot.py --limit {plan.name}"
+        self.again = f"{plan.cluster.deploy_command('reboot')} --limit {plan.name}"
 
     def run(self) -> bool:
         """Run all steps; return False if the node failed. ``Alone`` does not end the rollout."""

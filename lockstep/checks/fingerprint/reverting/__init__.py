@@ -87,7 +87,7 @@ def repair(view: View, domain: str, case: Case, right: tuple[str, ...]) -> Repai
             node=plan.name,
             roles=",".join(roles),
         )
-        return Repair(text, roles)
+        return Repair(plan.cluster.runnable(text), roles)
     text = commands(domain, case)
     if not text and domain == "process" and case.is_extra:
         text = f"find out who started {case.name.removeprefix('by hand: ')}, and stop it"
