@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.commands.init import make
 from lockstep.files import managed
 from lockstep.inventory import load
 from lockstep.roles.operations.apply import roles_of_site
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.integration
 ROLE, RULE = "Add a role", "Add a rule"
 GPU, SYSTEM = "Add a GPU model", "Add an operating system"
 SITE = "Add a role and a rule for your site"
+INVENTORY = "inventories/prod.py"
 MOST_FILES = {ROLE: 6, RULE: 2, GPU: 1, SYSTEM: 1}
 OF_PAGE = examples(PAGE.read_text(encoding="utf-8"))
 
@@ -141,10 +143,19 @@ def test_what_is_in_the_catalogue_is_tested(outcomes: dict[str, str], name: str)
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site's repository as ``lockstep init`` makes it."""
     folder = tmp_path_factory.mktemp("site")
-    for edit in OF_PAGE[SITE]:
-        edit.apply(folder)
+    make(folder)
     return folder
+
+
+def test_the_page_shows_what_init_makes(site: Path) -> None:
+    (role,) = OF_PAGE[SITE]
+    assert (site / role.path).read_text(encoding="utf-8") == role.text
+    excerpt = PAGE.read_text(encoding="utf-8").partition("\nsys.path.insert(0, ")[2]
+    lines = excerpt.partition("```")[0].splitlines()[1:]
+    inventory = (site / INVENTORY).read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.strip() != "# ..." and line not in inventory] == []
 
 
 def lockstep(folder: Path, *arguments: str) -> str:
@@ -154,20 +165,20 @@ def lockstep(folder: Path, *arguments: str) -> str:
 
 
 def test_a_site_has_a_role_and_a_rule_of_its_own(site: Path) -> None:
-    nodes = load(str(site / "cluster.py")).nodes
+    nodes = load(str(site / INVENTORY)).nodes
     (file,) = managed(nodes["worker1"], None, "login_notice")
     assert file.content == b"# Managed by Lockstep.\nJobs only: log in to head1.\n"
     assert roles_of_site(nodes["worker1"]) == ("login_notice",)
     assert "login_notice" not in nodes["head1"].roles
-    assert "nodes have no swap" in lockstep(site, "explain", "cluster.py", "site.no_swap")
+    assert "nodes have no swap" in lockstep(site, "explain", INVENTORY, "site.no_swap")
 
 
 def test_a_wrong_setting_of_a_sites_role_is_shown_with_its_line(site: Path) -> None:
-    wrong = site / "wrong.py"
-    text = (site / "cluster.py").read_text(encoding="utf-8")
+    wrong = site / "inventories" / "wrong.py"
+    text = (site / INVENTORY).read_text(encoding="utf-8")
     wrong.write_text(text.replace('{"text": ', '{"txt": '), encoding="utf-8")
     with pytest.raises(AssertionError, match=r"extensions\.login_notice\.txt"):
-        lockstep(site, "plan", "wrong.py")
+        lockstep(site, "plan", "inventories/wrong.py")
 
 
 def test_an_edit_finds_its_place_or_fails(tmp_path: Path) -> None:

@@ -1,0 +1,29 @@
+#!/bin/sh
+# What CI runs. It contacts no node, and ends at the first step that fails.
+set -eu
+cd "$(dirname "$0")/.."
+: "${INVENTORY:=inventories/prod.py}" "${RECORDS:=records.json}"
+
+step() { printf '\n==> %s\n' "$*"; }
+
+step "environment: setup.sh"
+sh setup.sh
+PATH="$PWD/.venv/bin:$PATH"
+
+step "description: lockstep plan $INVENTORY"
+lockstep plan "$INVENTORY"
+
+step "groups of hosts: pyinfra $INVENTORY debug-inventory"
+pyinfra "$INVENTORY" debug-inventory >/dev/null
+
+step "tests: pytest tests"
+pytest -q tests
+
+if [ -e "$RECORDS" ]; then
+    step "nodes, as they were recorded: lockstep check $INVENTORY --records $RECORDS"
+    lockstep check "$INVENTORY" --records "$RECORDS"
+else
+    step "nodes: not judged, because there is no $RECORDS"
+    echo "To make it, where the nodes can be reached:"
+    echo "lockstep check $INVENTORY --save-records $RECORDS"
+fi

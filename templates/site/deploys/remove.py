@@ -1,0 +1,5 @@
+"""Remove what Lockstep wrote and what is no longer in the plan."""
+
+from lockstep.deploys import include
+
+include("remove")

@@ -1,0 +1,1 @@
+"""Roles of our site, beside Lockstep's."""
