@@ -1,4 +1,4 @@
-"""Inventory of a lab (`python -m lab`): one head and its workers.
+"""Inventory of a lab (`lockstep lab`): one head and its workers.
 
 Hardware, addresses and the package versions in the archive come from the lab's state, never from
 the nodes themselves. A lab that was made with `--description` has the cluster of that file instead,
@@ -8,6 +8,7 @@ with the replacements that docs/lab.md lists.
 import json
 from pathlib import Path
 
+import lockstep.lab_path as _lab_path  # noqa: F401
 from lab.description import plan_or_exit as _described_or_exit
 from lab.fingerprint_exceptions import EXCEPTIONS as _EXCEPTIONS
 from lab.state import load_or_exit

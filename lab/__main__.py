@@ -1,4 +1,4 @@
-"""The command ``python -m lab``: creates test machines and controls them."""
+"""The command ``lockstep lab``: creates test machines and controls them."""
 
 import argparse
 import os
@@ -32,7 +32,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m lab", description=__doc__)
+    parser = _Parser(prog="lockstep lab", description=__doc__)
     parser.add_argument(
         "--name", help=f"lab to use (default: ${places.NAME_VARIABLE} or {places.DEFAULT_NAME!r})"
     )
@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
             help="nodes share the host's kernel (default) or boot their own (QEMU)",
         )
     making.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    trying = verb("try", _try, "boot the cluster of an inventory file, deploy it, and check it")
+    trying.add_argument("inventory", metavar="INVENTORY", help="inventory file of a site")
+    trying.add_argument("--workers", type=int, help="1 to 50; default: as before, or 2")
     verb("down", _down, "remove the lab; keep images and the package cache")
     verb("purge", _purge, "remove all labs, images and caches")
     status = verb("status", _status, "show the nodes; exit status 1 if a node is not up")
@@ -123,6 +126,14 @@ def _up(arguments: argparse.Namespace) -> int:
     return _show(lab, json=arguments.json)
 
 
+def _try(arguments: argparse.Namespace) -> int:
+    # Imported here: only this verb and `up --description` need Lockstep's plan.
+    from lab.description.trial import tried
+
+    setup.require_root()
+    return tried(places.lab_name(arguments.name), arguments.inventory, arguments.workers)
+
+
 def _show(lab: LabState, *, json: bool) -> int:
     views = tables.view(lab)
     print(tables.as_json(lab, views) if json else tables.as_table(lab, views))
@@ -172,7 +183,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.command:
         raise WrongUseError(
             "run: no command; expected one after '--'",
-            f"python -m lab --name {lab.name} run {node.name} -- uptime",
+            f"lockstep lab --name {lab.name} run {node.name} -- uptime",
         )
     argv = provider_of(lab).console(lab.name, node, arguments.command)
     sys.stdout.flush()
@@ -246,7 +257,7 @@ def _gpu(arguments: argparse.Namespace) -> int:
             raise WrongUseError(
                 f"gpu {node.name}: expected --gpu I with --set FIELD=VALUE, --remove or --restore, "
                 "or --reset, or --json",
-                f"python -m lab --name {lab.name} gpu {node.name} --json",
+                f"lockstep lab --name {lab.name} gpu {node.name} --json",
             )
         if arguments.assignments:
             gpus.change(lab, node, arguments.gpu, arguments.assignments, provider)

@@ -50,7 +50,7 @@ def suite_of(os_name: str) -> str:
     if os_name not in SUITES:
         raise WrongUseError(
             f"--os {os_name!r} is unknown; expected one of: {', '.join(sorted(SUITES))}",
-            "python -m lab up --os debian_13",
+            "lockstep lab up --os debian_13",
         )
     return SUITES[os_name]
 

@@ -51,7 +51,7 @@ def attempt(
         )
     except FileNotFoundError as missing:
         raise LabError(
-            f"program {argv[0]!r} is not installed on this host", "python -m lab setup"
+            f"program {argv[0]!r} is not installed on this host", "lockstep lab setup"
         ) from missing
     try:
         output, errors = process.communicate(stdin, timeout)

@@ -195,7 +195,7 @@ def _on_state(state: LabState, node: Node, provider: Provider, verb: str, *words
         if not path.exists():
             raise LabError(
                 f"{path}: node {node.name!r} has no GPU state",
-                f"python -m lab --name {state.name} up",
+                f"lockstep lab --name {state.name} up",
             )
         if provider.running(node):
             return _on_host(verb, str(path), *words)
@@ -247,7 +247,7 @@ def choose_branch(state: LabState, node: Node, branch: str, provider: Provider) 
         raise WrongUseError(
             f"node {node.name!r} has a kernel of its own, and its disk cannot be changed from "
             "here; --branch works on --kernel shared",
-            f"python -m lab --name {state.name} up --kernel shared",
+            f"lockstep lab --name {state.name} up --kernel shared",
         )
     if state.description is not None:
         raise WrongUseError(

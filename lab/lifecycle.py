@@ -101,7 +101,7 @@ def _check_wishes(workers: int | None, os_name: str | None) -> None:
     if workers is not None and not 1 <= workers <= MOST_WORKERS:
         raise WrongUseError(
             f"--workers {workers}: expected 1 to {MOST_WORKERS}",
-            f"python -m lab up --workers {DEFAULT_WORKERS}",
+            f"lockstep lab up --workers {DEFAULT_WORKERS}",
         )
     if os_name is not None:
         archive.suite_of(os_name)
@@ -114,7 +114,7 @@ def _count_workers(lab: LabState) -> int:
 def _check_against(
     lab: LabState, workers: int | None, os_name: str | None, kernel: Kernel | None
 ) -> None:
-    again = f"python -m lab --name {lab.name} down, then up again"
+    again = f"lockstep lab --name {lab.name} down, then up again"
     if os_name is not None and os_name != lab.os:
         raise WrongUseError(
             f"lab {lab.name!r} runs {lab.os}; --os {os_name} requires all nodes to be recreated",
@@ -135,7 +135,7 @@ def _check_against(
 
 
 def _check_description(lab: LabState, workers: int | None, inventory: str | None) -> None:
-    again = f"python -m lab --name {lab.name} down, then up again"
+    again = f"lockstep lab --name {lab.name} down, then up again"
     if inventory is not None and str(Path(inventory).resolve()) != lab.description:
         raise WrongUseError(
             f"lab {lab.name!r} has the cluster of {lab.description or 'inventories/lab.py'}; "
@@ -156,7 +156,7 @@ def _check_stand_ins(lab: LabState) -> None:
     if not served or lab.repository_uri != repository.ensure().uri:
         raise WrongUseError(
             f"lab {lab.name!r} was created with other simulated software than this checkout has",
-            f"python -m lab --name {lab.name} down, then up again",
+            f"lockstep lab --name {lab.name} down, then up again",
         )
 
 
@@ -196,7 +196,7 @@ def _create_described(
         raise WrongUseError(
             f"--description {inventory}: expected --kernel shared and --os {release}, which the "
             "description names",
-            f"python -m lab --name {name} up --description {inventory}",
+            f"lockstep lab --name {name} up --description {inventory}",
         )
 
     return _create_with(name, release, kernel, partial(description.prepare, found, workers))

@@ -249,7 +249,7 @@ class Nspawn:
             if node.process is None or not alive(node.process):
                 raise LabError(
                     f"node {node.name!r} is off (console log: {_log_path(lab, node.name)})",
-                    f"python -m lab --name {lab} power-on {node.name}",
+                    f"lockstep lab --name {lab} power-on {node.name}",
                 )
             for spawned in children(node.process.pid):
                 for pid in children(spawned):

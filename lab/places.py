@@ -27,7 +27,7 @@ def lab_name(name: str | None = None) -> str:
         raise WrongUseError(
             f"{source}: lab name {chosen!r} is invalid; expected lower-case letters, digits "
             "and '-', starting with a letter, at most 31 characters",
-            "python -m lab --name test1 up",
+            "lockstep lab --name test1 up",
         )
     return chosen
 

@@ -195,7 +195,7 @@ class Qemu:
         if not self.running(node):
             raise LabError(
                 f"node {node.name!r} is off (console log: {_logs(lab, node.name)[0]})",
-                f"python -m lab --name {lab} power-on {node.name}",
+                f"lockstep lab --name {lab} power-on {node.name}",
             )
         environment = {**CONSOLE_ENVIRONMENT, "TERM": "dumb"}
         return [

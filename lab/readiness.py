@@ -72,5 +72,5 @@ def _check_stopped(node: Node, stopped: Callable[[], bool]) -> None:
 def _give_up(state: LabState, node: Node, provider: Provider, why: str) -> NoReturn:
     raise LabError(
         f"node {node.name!r} was not ready within {provider.ready_within_s:.0f} s: {why}",
-        f"python -m lab --name {state.name} run {node.name} -- journalctl -b --no-pager",
+        f"lockstep lab --name {state.name} run {node.name} -- journalctl -b --no-pager",
     )

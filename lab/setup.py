@@ -191,7 +191,7 @@ def check_host(kernel: Kernel) -> None:
             if not Path(device).exists():
                 raise LabError(
                     f"{device} does not exist: {what} of QEMU machines need it",
-                    "use a host that has it, or run: python -m lab up --kernel shared",
+                    "use a host that has it, or run: lockstep lab up --kernel shared",
                 )
 
 
@@ -220,7 +220,7 @@ def _check_overlay() -> None:
         raise LabError(
             f"{places.state_folder()}: its file system does not support the nodes' overlays "
             f"({refused.problem})",
-            f"{places.BASE_VARIABLE}=/folder/on/ext4/or/xfs python -m lab up",
+            f"{places.BASE_VARIABLE}=/folder/on/ext4/or/xfs lockstep lab up",
         ) from refused
     else:
         run(["umount", str(folders["root"])], what="unmounting the trial overlay")

@@ -131,7 +131,7 @@ class LabState(BaseModel):
         raise WrongUseError(
             f"lab {self.name!r} has no node {name!r}; "
             f"expected one of: {', '.join(node.name for node in self.nodes)}",
-            f"python -m lab --name {self.name} status",
+            f"lockstep lab --name {self.name} status",
         )
 
 
@@ -158,7 +158,7 @@ def read(name: str) -> LabState | None:
     except ValidationError as invalid:
         raise LabError(
             f"{path}: damaged, or written by another version of the lab: {invalid}",
-            f"python -m lab --name {name} down",
+            f"lockstep lab --name {name} down",
         ) from invalid
 
 
@@ -202,7 +202,7 @@ def load(name: str | None = None) -> LabState:
     if state is None or not state.ready:
         why = "no lab" if state is None else "an interrupted `up` left an unfinished lab"
         raise LabNotUp(
-            f"{path_of(chosen)}: {why} named {chosen!r}", f"python -m lab --name {chosen} up"
+            f"{path_of(chosen)}: {why} named {chosen!r}", f"lockstep lab --name {chosen} up"
         )
     return state
 

@@ -30,6 +30,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     fast_path.collect_seldom()
+    words = list(sys.argv[1:] if argv is None else argv)
     parser = _Parser(prog="lockstep", description=__doc__)
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {metadata.version('lockstep')}"
@@ -37,13 +38,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in sorted(module.name for module in pkgutil.iter_modules(commands.__path__)):
         command: commands.Command = importlib.import_module(f"{commands.__name__}.{name}").COMMAND
+        if command.program is not None and words[:1] == [name]:
+            return command.program(words[1:])
         own = subparsers.add_parser(
             name, help=command.help, description=command.description, usage=command.usage
         )
         for argument in command.arguments:
             own.add_argument(*argument.names, **argument.settings)
         own.set_defaults(run=command)
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(words)
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -1,6 +1,6 @@
 """The cluster of an inventory file in a lab: its description, with the lab's replacements.
 
-``python -m lab up --description inventories/prod.py`` makes the machines; ``inventories/lab.py``
+``lockstep lab up --description inventories/prod.py`` makes the machines; ``inventories/lab.py``
 then deploys the description of that file. ``replacements`` lists what a lab replaces, and why.
 """
 
@@ -293,6 +293,6 @@ def refuse_missing(found: Description, gone: set[Wanted], lab: LabState) -> None
     listed = ", ".join(sorted(f"{one.name} {one.pattern}" for one in gone))
     raise WrongUseError(
         f"{found.file}: neither the archive nor the lab's repositories have {listed}",
-        f"python -m lab --name {lab.name} down, then up again, if the description is new; "
+        f"lockstep lab --name {lab.name} down, then up again, if the description is new; "
         "lab/standins/vendor.py has the packages that the lab can simulate",
     )

@@ -46,7 +46,7 @@ def header() -> Path:
     raise LabError(
         f"Python package {HEADER_PACKAGE}: not installed, but the lab builds its NVML with its "
         "header nvml.h",
-        "make setup",
+        f"pip install {HEADER_PACKAGE}, or in a checkout: make setup",
     )
 
 

@@ -59,6 +59,8 @@ class Command:
     help: str
     arguments: tuple[Argument, ...]
     description: str | None = None
+    program: Callable[[Sequence[str]], int] | None = None
+    """Takes the words after the command, if it parses them itself, and returns the exit status."""
     usage: str | None = None
     """If None, argparse generates the usage from the arguments."""
 

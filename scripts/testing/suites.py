@@ -72,7 +72,10 @@ SLOW_PARTS = {
             *("test_incidents", "test_killed", "test_repair"),
             *("test_through_clush", "test_through_slurm"),
         ),
-        "slow-sites": ("test_canary", "test_description", "test_new_role", "test_workers_alone"),
+        "slow-sites": (
+            *("test_canary", "test_description", "test_new_role", "test_site"),
+            "test_workers_alone",
+        ),
         "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),
     }.items()

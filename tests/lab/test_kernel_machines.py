@@ -186,7 +186,7 @@ def test_power_cut_keeps_the_disk_and_boots_anew(machines: LabState) -> None:
     assert "off" in status.stdout
     refused = lab("run", "worker1", "--", "true")
     assert refused.returncode == 1
-    assert f"python -m lab --name {NAME} power-on worker1" in refused.stderr
+    assert f"lockstep lab --name {NAME} power-on worker1" in refused.stderr
     done("gpu", "worker1", "--reset")
     done("power-on", "worker1")
     assert on("worker1", "cat /etc/kept") == "kept\n"

@@ -175,7 +175,7 @@ class TestMachines:
         assert "off" in status.stdout
         refused = lab("run", "worker1", "--", "true")
         assert refused.returncode == 1
-        assert f"python -m lab --name {NAME} power-on worker1" in refused.stderr
+        assert f"lockstep lab --name {NAME} power-on worker1" in refused.stderr
         done("power-on", "worker1")
 
     def test_cut_network_leaves_the_console(self, machines: LabState) -> None:
@@ -229,11 +229,11 @@ def _worker_address() -> str:
 
 @needs_root
 def test_no_lab_names_the_command_that_makes_it() -> None:
-    with pytest.raises(LabNotUp, match="python -m lab --name never-made up"):
+    with pytest.raises(LabNotUp, match="lockstep lab --name never-made up"):
         state.load("never-made")
     result = lab("status", name="never-made")
     assert result.returncode == 1
-    assert "python -m lab --name never-made up" in result.stderr
+    assert "lockstep lab --name never-made up" in result.stderr
 
 
 @needs_root

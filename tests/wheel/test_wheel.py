@@ -24,13 +24,15 @@ def names(wheel: Path) -> set[str]:
 def test_it_installs_no_name_beside_lockstep(wheel: Path) -> None:
     top = {name.split("/")[0] for name in names(wheel)}
     beside = {name for name in top if not re.fullmatch(r"lockstep-[\d.]+\.(dist-info|data)", name)}
-    assert beside == {"lockstep", "lab"}
+    assert beside == {"lockstep"}
 
 
 def test_it_has_every_file_of_the_library(wheel: Path) -> None:
     there = names(wheel)
-    for folder in ("lockstep", "roles", "deploys", "templates", "inventories"):
-        inside = "lockstep" if folder == "lockstep" else f"lockstep/{folder}"
+    for folder in ("lockstep", "roles", "deploys", "templates", "inventories", "lab"):
+        inside = {"lockstep": "lockstep", "lab": "lockstep/test_machines/lab"}.get(
+            folder, f"lockstep/{folder}"
+        )
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts and not path.is_symlink():
                 assert f"{inside}/{path.relative_to(ROOT / folder)}" in there
@@ -110,3 +112,16 @@ def test_a_printed_repair_runs_where_the_user_stands(installed: Installed, site:
         )
         printed = installed.run(site, "python", "-c", program).stdout
         assert printed == f"pyinfra -y {shown} deploys/worker.py\n"
+
+
+def test_the_lab_starts_from_the_wheel(installed: Installed, site: Path) -> None:
+    (site / "lab").mkdir()  # a site may have a package of this name
+    (site / "lab" / "__init__.py").touch()
+    shown = installed.run(site, "lockstep", "lab", "--help").stdout
+    assert "usage: lockstep lab" in shown
+    refused = installed.run(site, "lockstep", "lab", "--name", "none", "ssh-config", status=1)
+    assert "next: lockstep lab --name none up" in refused.stderr
+    inventory = "lib/python3.*/site-packages/lockstep/inventories/lab.py"
+    (path,) = installed.folder.glob(inventory)
+    said = installed.run(site, "lockstep", "plan", str(path), status=3, LOCKSTEP_LAB="none").stderr
+    assert "lockstep lab --name none up" in said
