@@ -31,7 +31,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_WRONG_USE, f"{self.prog}: {message}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of the lab's command line."""
     parser = _Parser(prog="lockstep lab", description=__doc__)
     parser.add_argument(
         "--name", help=f"lab to use (default: ${places.NAME_VARIABLE} or {places.DEFAULT_NAME!r})"
@@ -277,7 +278,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     # Everything after the first "--" is a command for a node and is passed on unchanged.
     split = words.index("--") if "--" in words else len(words)
-    arguments = _parser().parse_args(words[:split])
+    arguments = command_parser().parse_args(words[:split])
     arguments.command = words[split + 1 :]
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _on_ending)

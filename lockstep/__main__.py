@@ -27,26 +27,37 @@ class _Parser(argparse.ArgumentParser):
         self.exit(ExitStatus.WRONG_USE, f"{self.prog}: error: {message}\n")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status."""
-    fast_path.collect_seldom()
-    words = list(sys.argv[1:] if argv is None else argv)
+def all_commands() -> dict[str, commands.Command]:
+    """Return name -> command, sorted by name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+    return {name: importlib.import_module(f"{commands.__name__}.{name}").COMMAND for name in names}
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
     parser = _Parser(prog="lockstep", description=__doc__)
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {metadata.version('lockstep')}"
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in sorted(module.name for module in pkgutil.iter_modules(commands.__path__)):
-        command: commands.Command = importlib.import_module(f"{commands.__name__}.{name}").COMMAND
-        if command.program is not None and words[:1] == [name]:
-            return command.program(words[1:])
+    for name, command in all_commands().items():
         own = subparsers.add_parser(
             name, help=command.help, description=command.description, usage=command.usage
         )
         for argument in command.arguments:
             own.add_argument(*argument.names, **argument.settings)
         own.set_defaults(run=command)
-    arguments = parser.parse_args(words)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status."""
+    fast_path.collect_seldom()
+    words = list(sys.argv[1:] if argv is None else argv)
+    command = all_commands().get(words[0]) if words else None
+    if command is not None and command.program is not None:
+        return command.program(words[1:])
+    arguments = command_parser().parse_args(words)
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -31,6 +31,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/connection": {"paramiko", "pyinfra.api"},
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
+    "lockstep/lab_path": set[str](),
     "lockstep/when": set[str](),
     "lockstep/lock": {"lockstep.state", "lockstep.when"},
     # What Lockstep replaces in pyinfra and gevent; jump hosts are for correctness.
@@ -153,6 +154,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.inventory.plan_or_exit", "lockstep.plan", "lockstep.catalog", "lab.state"),
         *("lab.fingerprint_exceptions.EXCEPTIONS", "lab.description.plan_or_exit"),
         *("lockstep.roles.declared", "lockstep.spec.every_package"),
+        "lockstep.lab_path",
     },
     # They send the probe as a check does, judge as it does, tell peers what the roles would do, and
     # measure the fast path, where it is on.
@@ -173,7 +175,10 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "scripts": {"lockstep.inventory", "lockstep.plan", "lockstep.spec"},
     # Documents are made of everything; some of what they tell is data of the tests.
-    "scripts/generate": {"lockstep", "tests", "pydantic", "lab.description.replacements"},
+    "scripts/generate": {
+        *("lockstep", "tests", "pydantic", "lab.description.replacements"),
+        "lab.__main__.command_parser",
+    },
     # Makes machines, and knows nothing of what is put on them; it tells what its own mounts change.
     "lab": {"pydantic", "lockstep.node.fingerprint.exempt"},
     # It takes a description apart, and asks the plan for the packages that machines need.

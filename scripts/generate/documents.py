@@ -11,6 +11,7 @@ from scripts.generate import (
     description_page,
     exceptions_page,
     lab_table,
+    man_page,
     nvidia_tables,
     packages_page,
     record_schemas,
@@ -33,6 +34,7 @@ GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
     nvidia_tables.files,
     lab_table.files,
     packages_page.files,
+    man_page.files,
     write.files,
     large.files,
 )

@@ -125,3 +125,14 @@ def test_the_lab_starts_from_the_wheel(installed: Installed, site: Path) -> None
     (path,) = installed.folder.glob(inventory)
     said = installed.run(site, "lockstep", "plan", str(path), status=3, LOCKSTEP_LAB="none").stderr
     assert "lockstep lab --name none up" in said
+
+
+def test_completions_and_the_manual_page_are_where_programs_look(installed: Installed) -> None:
+    for name in (
+        "man/man1/lockstep.1",
+        "bash-completion/completions/lockstep.bash",
+        "zsh/site-functions/_lockstep",
+        "fish/vendor_completions.d/lockstep.fish",
+    ):
+        file = installed.folder / "share" / name
+        assert file.read_bytes() == (ROOT / "docs" / "shell" / file.name).read_bytes()
