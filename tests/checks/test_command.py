@@ -33,6 +33,8 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("LOCKSTEP_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     Path("inventory.py").write_text(INVENTORY)
+    Path("deploys").mkdir()
+    Path("deploys/worker.py").touch()  # a deploy of the site
     save(recorded.consistent())
     return "inventory.py"
 

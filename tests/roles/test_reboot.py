@@ -216,7 +216,7 @@ def test_a_node_is_asked_for_the_arguments_of_its_next_boot() -> None:
     assert unwritten.nothing
     assert unwritten.why(plan) == (
         f"deploy first: the boot loader's menu lacks {' '.join(plan.system.kernel_args)} "
-        f"(pyinfra -y {plan.cluster.inventory} deploys/worker.py --limit worker1)"
+        "(pyinfra -y INVENTORY deploys/worker.py --limit worker1)"
     )
 
 
@@ -809,7 +809,7 @@ def test_jobs_that_do_not_finish_in_time_stop_the_rollout(go: Callable[..., Ran]
     assert ran.last == (
         "worker1 still has 2 jobs (12, 14) after 1 s (drain_timeout_s), so it was not rebooted. "
         "It stays drained. Next: wait until the jobs have ended, then run: "
-        "pyinfra -y  deploys/reboot.py --limit worker1"
+        "pyinfra -y INVENTORY deploys/reboot.py --limit worker1"
     )
     assert ran.stopped.startswith("the rollout stopped because worker1 still has 2 jobs")
 
