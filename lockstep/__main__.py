@@ -9,8 +9,9 @@ import pkgutil
 import signal
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import metadata
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from typing_extensions import override
 
@@ -25,6 +26,22 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(ExitStatus.WRONG_USE, f"{self.prog}: error: {message}\n")
+
+    @override
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        # argparse itself suggests only since Python 3.14, and lists all commands without an order.
+        known = [str(one) for one in action.choices or ()]
+        if known and value not in known:
+            close = get_close_matches(str(value), known, n=1)
+            expected = f"did you mean {close[0]}?" if close else f"expected {', '.join(known)}"
+            raise argparse.ArgumentError(action, f"unknown: {value}; {expected}")
+
+    def refuse_unknown(self, words: Sequence[str]) -> NoReturn:
+        """Exit because of words that belong to no argument; suggest similar options."""
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        close = get_close_matches(words[0].partition("=")[0], known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
 def all_commands() -> dict[str, commands.Command]:
@@ -46,7 +63,7 @@ def command_parser() -> argparse.ArgumentParser:
         )
         for argument in command.arguments:
             own.add_argument(*argument.names, **argument.settings)
-        own.set_defaults(run=command)
+        own.set_defaults(run=command, parser=own)
     return parser
 
 
@@ -57,7 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = all_commands().get(words[0]) if words else None
     if command is not None and command.program is not None:
         return command.program(words[1:])
-    arguments = command_parser().parse_args(words)
+    arguments, unknown = command_parser().parse_known_args(words)
+    if unknown:
+        arguments.parser.refuse_unknown(unknown)
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -66,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE  # as a shell reports it, for example after ``| head``
     except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)  # a new line after the terminal's ^C
+        # A new line after the terminal's ^C.
+        print(f"\nInterrupted: {arguments.run.interrupted}.", file=sys.stderr)
         return 128 + signal.SIGINT  # as a shell reports it
     return status
 

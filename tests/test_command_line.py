@@ -1,5 +1,6 @@
 """``lockstep plan`` and the messages for wrong arguments."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,11 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from lockstep.__main__ import main
 from lockstep.checks.catalogue import all_rules
 from lockstep.commands import plan as command
-from lockstep.commands import write
+from lockstep.commands import screen, show, write
 from tests.plan.example import planned
 from tests.spec.example import SOURCE
 
@@ -180,4 +182,64 @@ def test_an_interrupt_ends_a_command_in_one_line(
 
     monkeypatch.setattr(command, "load", interrupted)
     assert main(["plan", "unit.py"]) == 130
-    assert capsys.readouterr().err == "\nInterrupted.\n"
+    assert capsys.readouterr().err == "\nInterrupted: no node was changed.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["chekc", "unit.py"], "unknown: chekc; did you mean check?"),
+        (["x", "unit.py"], "unknown: x; expected accept, check, "),
+        (["check", "unit.py", "--severity", "eror"], "unknown: eror; did you mean error?"),
+        (
+            ["check", "unit.py", "--limt", "a"],
+            "unrecognized arguments: --limt a; did you mean --li",
+        ),
+        (
+            ["check", "unit.py", "--htlm=x"],
+            "unrecognized arguments: --htlm=x; did you mean --html?",
+        ),
+        (["plan", "unit.py", "head1", "x"], "unrecognized arguments: x\n"),
+    ],
+)
+def test_a_misspelt_word_has_a_suggestion(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 3
+    assert said in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "out", "is_coloured"),
+    [
+        ({}, Terminal(), True),
+        ({"NO_COLOR": "1"}, Terminal(), False),
+        ({"TERM": "dumb"}, Terminal(), False),
+        ({}, io.StringIO(), False),
+    ],
+)
+def test_only_a_terminal_has_colours_and_its_own_size(
+    environment: dict[str, str],
+    out: io.StringIO,
+    is_coloured: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdout", out)
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"COLUMNS": "200", "LINES": "3", **environment}.items():
+        monkeypatch.setenv(name, value)
+    show(None, dict, lambda: "ERROR   gpu.count  worker1\n  found     ERROR 7\n")
+    red = "\x1b[1;31mERROR\x1b[0m" if is_coloured else "ERROR"
+    assert out.getvalue() == f"{red}   gpu.count  worker1\n  found     ERROR 7\n"
+    assert screen() == ({"lines": 24, "columns": 200} if out.isatty() else {})

@@ -133,7 +133,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("pyinfra.host", "pyinfra.api", "pyinfra.context.ctx_host"),
         *("gevent.pool", "gevent.GreenletExit", "lockstep.fast.connector.read_anew_after"),
         *("lockstep.manifest", "lockstep.node.readers.manifest.MANIFEST"),
-        # The run as a whole: the lock of the cluster.
+        # The run as a whole: the lock of the cluster, and the log of what was changed.
+        *("lockstep.history", "lockstep.connection.is_lost", "lockstep.report.fold"),
         *("lockstep.lock", "lockstep.fast.connector.record_of"),
         *("pyinfra.logger", "pyinfra.is_cli", "pyinfra"),
     },

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 from lockstep.checks.accepted import AcceptedError
 from lockstep.checks.rule import Rule
 from lockstep.checks.site import rules_of
 from lockstep.fleet.gather import GatherError
+from lockstep.forms.colours import coloured
 from lockstep.history.store import HistoryError
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.reading import RecordsError
@@ -30,6 +32,8 @@ from lockstep.spec.names import expand
 
 NAMED = 9
 """Maximum number of rules listed in one error message."""
+LEAST = os.terminal_size((80, 24))
+"""Columns and lines that a report has even on a smaller terminal."""
 PUBLIC = 0o644
 """Mode of metrics files, which node_exporter reads as another user."""
 
@@ -63,6 +67,8 @@ class Command:
     """Takes the words after the command, if it parses them itself, and returns the exit status."""
     usage: str | None = None
     """If None, argparse generates the usage from the arguments."""
+    interrupted: str = "no node was changed"
+    """What Ctrl-C leaves behind."""
 
     def __call__(self, arguments: argparse.Namespace) -> int:
         """Run the command and return its exit status; print an expected error as one message."""
@@ -200,7 +206,22 @@ def show(
     if json_file:
         write(json_file, json.dumps(document(), indent=2) + "\n")
     if json_file != "-":
-        sys.stdout.write(text())
+        sys.stdout.write(coloured(text()) if _has_colours() else text())
+
+
+def screen() -> dict[str, int]:
+    """Return the lines and columns of the terminal; {} if the output goes elsewhere."""
+    if not sys.stdout.isatty():
+        return {}
+    size = get_terminal_size()
+    # Below, there would be no room for a node or a repair.
+    return {"lines": max(size.lines, LEAST.lines), "columns": max(size.columns, LEAST.columns)}
+
+
+def _has_colours() -> bool:
+    """Whether standard output is a terminal that is to have colours (no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
 
 
 def replace_file(path: str, text: str, mode: int) -> None:

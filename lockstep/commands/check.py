@@ -24,6 +24,7 @@ from lockstep.commands import (
     limit,
     limited,
     require_writable,
+    screen,
     show,
     write,
 )
@@ -63,6 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
         unread=tuple(n for n in report.nodes if isinstance(reading[n], Unreachable)),
         rules=tuple(arguments.rule or ()),
         severity=arguments.severity or "",
+        **screen(),
     )
     if arguments.severity:
         chosen = alike(report.findings, lambda finding: finding.severity == arguments.severity)

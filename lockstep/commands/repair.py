@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +64,10 @@ def _run(arguments: argparse.Namespace) -> int:
         with locked(plan, shlex.join(["lockstep", *sys.argv[1:]])) as environment:
             for deploy, command in commands.items():
                 print(f"$ {shlex.join(command)}", flush=True)
-                done[deploy] = subprocess.run(command, check=False, env=environment).returncode
+                with _ctrl_c_is_for_pyinfra():
+                    done[deploy] = subprocess.run(command, check=False, env=environment).returncode
+                if done[deploy] == 128 + signal.SIGINT:
+                    raise KeyboardInterrupt
             _, after = check_now(plan, rules, nodes)
     left = repairs.left(after, done)
     gone = repairs.repaired(before, after)
@@ -75,6 +79,16 @@ def _run(arguments: argparse.Namespace) -> int:
     print(f"{outcome}{'' if done else ' Nothing was changed.'} Exit {int(status)}.")
     show(arguments.json, lambda: _document(status, commands, done, gone, left))
     return status
+
+
+@contextmanager
+def _ctrl_c_is_for_pyinfra() -> Iterator[None]:
+    """Wait until pyinfra has ended by itself: subprocess would kill it after Ctrl-C."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -178,6 +192,7 @@ def _command(
 
 COMMAND = Command(
     run=_run,
+    interrupted="what the deploys above have done stays; lockstep check shows what is left",
     help="check, deploy the affected roles on the affected nodes only, and check again",
     description="Exit status of the last check: 0 all consistent, 1 findings are left or a "
     "deploy failed, 2 some values could not be read, 3 usage error.",

@@ -23,6 +23,10 @@ class Run:
     """Values of the ``--rule`` options; if empty, all rules."""
     severity: str = ""
     """Value of the ``--severity`` option; "" if findings of all severities are shown."""
+    lines: int = 50
+    """Height of the screen, in characters."""
+    columns: int = 100
+    """Width of the screen, in characters."""
 
     def alone(self, *rules: str) -> str:
         """Return the command that repeats this report for the given rules only.

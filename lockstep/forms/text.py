@@ -9,15 +9,12 @@ from lockstep.forms import Run
 from lockstep.forms.groups import Group, Place, Value, grouped, merged
 from lockstep.report import Accepted, Finding, Report, Severity, Status, alike, count, fold
 
-LINES, COLUMNS = 50, 100
-"""Height and width of a screen, in characters."""
 BLOCKS = 8
 """Maximum number of blocks on a screen."""
 GROUPS_WITH_VALUES = 6
 """Maximum number of groups shown with values and a repair; the others get one line each."""
 WHY = "Reasons and limits of a rule: lockstep explain RULE"
 VALUES = 2
-VALUE_COLUMNS = 50
 
 
 def text(report: Report, run: Run) -> str:
@@ -99,11 +96,13 @@ def _block(finding: Finding) -> list[str]:
 
 def _screen(shown: list[Finding], remarks: tuple[str, ...], run: Run) -> list[str]:
     groups = grouped(shown)
-    lines = [line for group in groups[:GROUPS_WITH_VALUES] for line in _folded(group)]
+    lines = [line for group in groups[:GROUPS_WITH_VALUES] for line in _folded(group, run.columns)]
     others = groups[GROUPS_WITH_VALUES:]
-    room = LINES - len(lines) - len(("", "more", "one rule", "", WHY, *remarks, "summary"))
+    room = max(
+        0, run.lines - len(lines) - len(("", "more", "one rule", "", WHY, *remarks, "summary"))
+    )
     width = max((len(group.first.rule) for group in others[:room]), default=0)
-    lines += [_one_line(group, width) for group in others[:room]]
+    lines += [_one_line(group, width, run.columns) for group in others[:room]]
     left = len(others) - room
     more = f"... and {count(left, 'more rule')}: " if left > 0 else "All details: "
     return [
@@ -115,53 +114,53 @@ def _screen(shown: list[Finding], remarks: tuple[str, ...], run: Run) -> list[st
     ]
 
 
-def _folded(group: Group) -> list[str]:
+def _folded(group: Group, columns: int) -> list[str]:
     places = f", {group.devices} places" if group.devices > len(group.nodes) else ""
     since = f", since {group.first.since}" if group.first.since else ""
     size = count(len(group.nodes), "node")
     lines = [f"{group.first.label:7} {group.first.rule}  {size}{places}{since}"]
     for value in group.values[:VALUES]:
-        found = f"  found     {_found(value)}  "
-        lines.append(found + _places(value, COLUMNS - len(found)))
+        found = f"  found     {_found(value, columns // 2)}  "
+        lines.append(found + _places(value, columns - len(found)))
     others = group.values[VALUES:]
     if others:
         nodes = frozenset[str]().union(*(value.nodes for value in others))
         lines.append(
             f"  ...       {count(len(others), 'more value')} on {count(len(nodes), 'node')}"
         )
-    return [*lines, _repair(group), ""]
+    return [*lines, _repair(group, columns), ""]
 
 
-def _repair(group: Group) -> str:
+def _repair(group: Group, columns: int) -> str:
     repair, *others = group.repairs
     whole = f"  repair    {repair.text}"
     remarks = [f"and {count(len(others), 'other repair')}"] if others else []
-    if len(whole) > COLUMNS:  # a shortened command cannot be pasted: show it for one node
+    if len(whole) > columns:  # a shortened command cannot be pasted: show it for one node
         whole = f"  repair    {repair.first}"
         if repair.nodes > 1:
             remarks.insert(0, f"same for {count(repair.nodes - 1, 'more node')}")
     return whole + (f"   ({', '.join(remarks)})" if remarks else "")
 
 
-def _found(value: Value) -> str:
+def _found(value: Value, columns: int) -> str:
     """Return the found value and, if it is short enough, the expected value."""
-    if len(whole := str(value)) <= VALUE_COLUMNS:
+    if len(whole := str(value)) <= columns:
         return whole
     expected = f", expected {value.first.expected}"
-    if len(expected) > VALUE_COLUMNS // 2:
+    if len(expected) > columns // 2:
         expected = ""
-    found, width = " ".join(value.first.found.split()), VALUE_COLUMNS - len(expected)
+    found, width = " ".join(value.first.found.split()), columns - len(expected)
     shortened = found if len(found) <= width else f"{found[: width - 3].rstrip()}..."
     return shortened + expected
 
 
-def _one_line(group: Group, width: int) -> str:
+def _one_line(group: Group, width: int, columns: int) -> str:
     start = (
         f"{group.first.label:7} {group.first.rule:{width}}  {count(len(group.nodes), 'node'):>10}  "
     )
     others = len(group.values) - 1
     more = f" and {count(others, 'more value')}" if others else ""
-    return start + _places(group.values[0], COLUMNS - len(start) - len(more)) + more
+    return start + _places(group.values[0], columns - len(start) - len(more)) + more
 
 
 def _places(value: Value, width: int) -> str:
@@ -174,6 +173,8 @@ def _places(value: Value, width: int) -> str:
     room = width - len(ending) - len(",...] ")
     if len(first.nodes) <= room:
         return f"{first.nodes},... {ending}"
+    if room <= 0:
+        return ending
     kept, comma, _ = first.nodes[:room].rpartition(",")
     bracket = "]" if kept.count("[") > kept.count("]") else ""
     return f"{kept},...{bracket} {ending}" if comma else ending

@@ -12,7 +12,7 @@ from pathlib import Path
 from lockstep import state
 from lockstep.when import DAY_S, utc
 
-FORMAT = 2
+FORMAT = 3
 """Version of the tables (SQLite's user_version). Records have their own format version."""
 KEPT_FOR_S = 90 * DAY_S
 """Records, findings and fingerprints are kept for three months, which is longer than the usual time
@@ -66,6 +66,26 @@ CREATE TABLE fingerprint_part (
     digest BLOB NOT NULL UNIQUE,
     data BLOB NOT NULL
 );
+""",
+    """
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY,
+    began REAL NOT NULL,
+    ended REAL NOT NULL,
+    user TEXT NOT NULL,
+    host TEXT NOT NULL,
+    command TEXT NOT NULL,
+    version TEXT NOT NULL,
+    site TEXT NOT NULL
+);
+CREATE TABLE run_node (
+    run INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    result TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    changes TEXT NOT NULL
+);
+CREATE INDEX run_node_of ON run_node (run);
 """,
 )
 """The statements that lead to each format from the one before it; the first one from nothing."""

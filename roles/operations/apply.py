@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 
@@ -72,7 +73,9 @@ def asked_for(roles: str | None, known: set[str]) -> set[str]:
 def _refuse_unknown(names: set[str], known: set[str]) -> None:
     unknown = sorted(names - known)
     if unknown:
-        raise PyinfraError(f"unknown role {unknown[0]!r}; known roles: {', '.join(sorted(known))}")
+        close = get_close_matches(unknown[0], known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known roles: {', '.join(sorted(known))}"
+        raise PyinfraError(f"unknown role {unknown[0]!r}; {hint}")
 
 
 def _operations(role: Declaration, stage: Stage) -> Callable[..., None]:

@@ -6,10 +6,12 @@ import base64
 import itertools
 import shlex
 
+from pyinfra import host
 from pyinfra.api import StringCommand
 
 from lockstep.facts.files import FileState, file_states
 from lockstep.files import ManagedFile
+from lockstep.roles.operations.noted import note
 from lockstep.roles.operations.operation import Commands, ask, operation
 
 SELINUX = "/sys/fs/selinux/enforce"
@@ -37,6 +39,7 @@ def managed_files(files: tuple[ManagedFile, ...]) -> Commands:
         if states[file.path] != FileState(file.sha256, file.mode, file.user, file.group)
     ]
     if differing:
+        note(host, [file.path for file in differing])
         yield _put_all(differing)
 
 

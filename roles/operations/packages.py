@@ -17,6 +17,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver, Kernel, header_packages
 from lockstep.plan.folders import SYSUSERS, TMPFILES, Folder, missing_in_packages
 from lockstep.roles.operations import dnf
+from lockstep.roles.operations.noted import note
 from lockstep.roles.operations.operation import Commands, ask, operation
 
 Family = Literal["debian", "rhel"]
@@ -85,6 +86,7 @@ def locked_packages(
             f"not changed while the node is in use (deploys/reboot.py): "
             f"{', '.join(f'{name} {state.installed.get(name, BROKEN)}' for name in waiting)}"
         )
+    note(host, rest)
     yield from change(state, rest, versions, held, replaced, needed, family=family)
 
 

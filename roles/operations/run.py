@@ -1,4 +1,4 @@
-"""The run of pyinfra as a whole: it takes the lock of the cluster before it changes a node.
+"""The run of pyinfra as a whole: it locks the cluster, and keeps what it has changed.
 
 Owns     /run/lockstep/lock on the first head, which names the run that changes the cluster.
 Restart  nothing.
@@ -7,9 +7,12 @@ Restart  nothing.
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 import time
 from contextlib import nullcontext
+from importlib import metadata
+from types import FrameType
 from typing import Any
 
 import click
@@ -18,13 +21,17 @@ from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.output import format_text
-from pyinfra.api.state import BaseStateCallback, StateStage
+from pyinfra.api.state import StateStage
 
 from lockstep import lock
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.fast.connector import record_of
+from lockstep.history import runs, store
+from lockstep.history.runs import Result
 from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.report import fold
+from lockstep.roles.operations.results import Results, commit_of
 
 FOLDER = "/run/lockstep"
 NAME = "lock"
@@ -61,11 +68,15 @@ def begins(state: State, plan: ClusterPlan) -> None:
         state.add_callback_handler(Run(state, plan))  # type: ignore[no-untyped-call]  # pyinfra's
 
 
-class Run(BaseStateCallback):
-    """One run of pyinfra's command. It has the lock while it executes operations."""
+DONE = (Result.CHANGED, Result.NONE)
+
+
+class Run(Results):
+    """One run of pyinfra's command: it has the lock while it executes, and saves its results."""
 
     def __init__(self, state: State, plan: ClusterPlan) -> None:
         """Follow the stages of the run."""
+        super().__init__()
         self._state, self._plan = state, plan
         self._holder = lock.this_run(command_line())
         self._lock: lock.Lock | None = None
@@ -73,8 +84,27 @@ class Run(BaseStateCallback):
         """With the head that has the lock of this run; None: no head has."""
         self._head: Host | None = None
         self._was_connected = False
+        self._executes, self._commit = False, ""
         self._usual_stage = state.set_stage
         setattr(state, "set_stage", self._set_stage)  # noqa: B010  # for mypy a method
+        signal.signal(signal.SIGINT, self._interrupted)
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        """Say on Ctrl-C in one line what was done, and end with the status of a shell."""
+        if not self._executes:
+            said = "nothing was changed"
+        else:
+            nodes = self.of_nodes(self._state)
+            partly = [name for name, one in nodes.items() if one.result is Result.UNFINISHED]
+            groups = {
+                "may be incomplete": [name for name in partly if nodes[name].changes],
+                "untouched": [name for name in partly if not nodes[name].changes],
+                "failed": [name for name, one in nodes.items() if one.result is Result.FAILED],
+                "done": [name for name, one in nodes.items() if one.result in DONE],
+            }
+            said = "; ".join(f"{what}: {fold(names)}" for what, names in groups.items() if names)
+        logger.info(format_text(f"--> Interrupted: {said}. Next: {self._holder.command}", "yellow"))
+        sys.exit(128 + signal.SIGINT)
 
     def _set_stage(self, stage: StateStage) -> None:
         # pyinfra tells no callback that a run begins to execute, or that it has ended.
@@ -99,6 +129,8 @@ class Run(BaseStateCallback):
         except lock.Locked as locked:
             self._end()
             raise PyinfraError(str(locked)) from locked
+        self._commit = commit_of(self._plan.inventory)
+        self._executes = True
 
     def _take_on_head(self) -> None:
         """Write this run into the lock on the head; go on with a warning if it does not answer.
@@ -119,12 +151,9 @@ class Run(BaseStateCallback):
                 other = lock.parsed(found)
         except Unanswered as unanswered:
             self._close(talk)
-            logger.warning(
-                format_text(
-                    f"--> {host.name} has no lock, because {unanswered}. A run that another "
-                    "machine starts meanwhile is not noticed",
-                    "yellow",
-                )
+            _warn(
+                f"{host.name} has no lock, because {unanswered}. A run that another machine "
+                "starts meanwhile is not noticed"
             )
             return
         self._talk = talk
@@ -132,24 +161,43 @@ class Run(BaseStateCallback):
             raise lock.Locked(_taken(host.name, self._plan, other, found))
 
     def _end(self) -> None:
-        """Release both locks; a second call has no effect."""
+        """Save the results, and release both locks; a second call has no effect."""
+        if self._executes:
+            self._executes = False
+            self._save()
         talk, self._talk = self._talk, None
         if talk is not None:
             try:
                 self._say(talk, _LEAVE, "")
             except Unanswered as unanswered:
-                logger.warning(
-                    format_text(
-                        f"--> the lock of this run stays on {keeper(self._plan)}, because "
-                        f"{unanswered}. The next run from this machine replaces it; for other "
-                        f"machines: {self._plan.deploy_command('unlock')}",
-                        "yellow",
-                    )
+                _warn(
+                    f"the lock of this run stays on {keeper(self._plan)}, because {unanswered}. "
+                    "The next run from this machine replaces it; for other machines: "
+                    f"{self._plan.deploy_command('unlock')}"
                 )
             self._close(talk)
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        taken, self._lock = self._lock, None
+        if taken is not None:
+            taken.release()
+
+    def _save(self) -> None:
+        """Keep what was changed; a history that cannot be written is no fault of the deploy."""
+        spec = self._plan.spec
+        run = runs.Run(
+            began=self._holder.since,
+            ended=time.time(),
+            user=self._holder.user,
+            host=self._holder.host,
+            command=self._holder.command,
+            version=metadata.version("lockstep"),
+            commit=self._commit,
+            nodes=self.of_nodes(self._state),
+        )
+        try:
+            with store.opened(store.file(spec.name, spec.records_dir)) as history:
+                runs.save(history, run)
+        except store.HistoryError as error:
+            _warn(f"lockstep log will not show this run: {error}")
 
     def _say(self, talk: Conversation, script: str, ended: str) -> str:
         """Run a script on the head; return what it prints.
@@ -192,6 +240,10 @@ def command_line() -> str:
         shown = value if value.partition("=")[0] in SHOWN_DATA else "..."
         words += [f"{option}={shown}"] if joined else [option, shown]
     return shlex.join(words)
+
+
+def _warn(text: str) -> None:
+    logger.warning(format_text(f"--> {text}", "yellow"))
 
 
 def _is(host: Host, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -99,6 +100,23 @@ def test_no_deploy_runs_while_another_run_has_the_lock(
     assert "another run is changing this cluster" in capsys.readouterr().err
     assert pyinfra.ran == []
     other.release()
+
+
+def test_ctrl_c_ends_pyinfra_first_and_then_the_repair(
+    cluster: Cluster, pyinfra: Pyinfra, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drift(cluster)
+
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)  # from the terminal: pyinfra gets it, too
+        pyinfra.status = 130
+
+    pyinfra.then = interrupted
+    assert ended("repair", "inventory.py", "-y") == 130
+    assert len(pyinfra.ran) == 1
+    said = capsys.readouterr().err
+    assert "Interrupted: what the deploys above have done stays" in said
+    assert file(recorded.DESCRIPTION["name"]).read_text() == ""
 
 
 def test_without_y_pyinfra_asks(cluster: Cluster, pyinfra: Pyinfra) -> None:

@@ -20,6 +20,14 @@ def test_many_findings_on_many_nodes_fit_a_screen() -> None:
     assert [line for line in lines[:-1] if len(line) > 100] == []
 
 
+def test_a_small_terminal_gets_a_small_report() -> None:
+    lines = text(large(), replace(RUN, lines=30, columns=80)).splitlines()
+    assert len(lines) <= 45  # six rules have their values on a screen of any height
+    places = [line for line in lines if line.startswith("  found")]
+    assert places
+    assert max(map(len, places)) <= 80
+
+
 def test_all_of_them_are_one_block_each() -> None:
     shown = whole(large())
     assert "ERROR   gpu.power_limit  worker0043 gpu3\n" in shown

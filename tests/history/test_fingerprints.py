@@ -245,7 +245,7 @@ def test_a_history_of_format_1_is_extended(path: Path) -> None:
     database.close()
     path.chmod(0o600)
     with opened(path) as history:
-        assert history.execute("PRAGMA user_version").fetchone() == (2,)
+        assert history.execute("PRAGMA user_version").fetchone() == (3,)
         assert history.execute("SELECT * FROM finding").fetchall() == [
             ("gpu.count", "a", "", NOW, NOW, 3)
         ]

@@ -164,7 +164,7 @@ def test_a_damaged_file_is_named_with_the_next_step_and_kept(path: Path) -> None
     path.chmod(0o600)
     assert unusable(path) == (
         f"{path}: file is not a database\n"
-        "  expected  the history of a cluster, format 2\n"
+        "  expected  the history of a cluster, format 3\n"
         f"  next      mv {path} {path}.old; the next check creates a new one"
     )
     assert path.read_bytes().startswith(b"no database")
@@ -183,9 +183,9 @@ def test_damaged_pages_are_named(path: Path) -> None:
 def test_a_file_of_another_version_or_program_is_left_alone(path: Path) -> None:
     save(path, NOW, a=record())
     database = sqlite3.connect(path)
-    database.execute("PRAGMA user_version = 3")
+    database.execute("PRAGMA user_version = 4")
     database.close()
-    assert "another version of Lockstep wrote this file, in format 3\n" in unusable(path)
+    assert "another version of Lockstep wrote this file, in format 4\n" in unusable(path)
     path.unlink()
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE songs (title)")

@@ -51,7 +51,7 @@ def test_three_drifts_are_repaired_where_they_are_and_nothing_else_is_touched(
 def test_a_role_that_does_not_exist_runs_nothing(cluster: Lab) -> None:
     wrong = cluster.deploy("deploys/worker.py", "--data", "roles=mung")
     assert wrong.status != 0
-    assert "unknown role 'mung'; known roles: " in wrong.errors
+    assert "unknown role 'mung'; did you mean munge?" in wrong.errors
     assert wrong.changed == []
 
 

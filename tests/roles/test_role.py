@@ -29,7 +29,12 @@ def test_a_run_has_the_roles_that_it_names() -> None:
     assert asked_for("munge,slurm_worker", KNOWN) == {"munge", "slurm_worker"}
 
 
-@pytest.mark.parametrize("asked", ["mung", "munge,", "barrier", "munge, packages"])
+def test_a_misspelt_name_has_a_suggestion() -> None:
+    with pytest.raises(PyinfraError, match=r"unknown role 'mung'; did you mean munge\?"):
+        asked_for("mung", KNOWN)
+
+
+@pytest.mark.parametrize("asked", ["munge,", "barrier", "xyz"])
 def test_a_wrong_name_is_an_error_that_says_the_right_ones(asked: str) -> None:
     with pytest.raises(
         PyinfraError, match=r"unknown role .*; known roles: .*munge, network, node_check"

@@ -1,19 +1,25 @@
-"""A run of pyinfra's own command takes the lock of the cluster; this machine is the head."""
+"""A run of pyinfra's own command locks the cluster and is logged; this machine is the head."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from lockstep.history import runs, store
+from lockstep.history.runs import Change, OnNode, Result, Run
 from lockstep.lock import Lock, file, parsed, this_run
 from lockstep.roles.operations import run
+from lockstep.roles.operations.results import commit_of
 from tests.plan.example import planned
-from tests.test_pyinfra_assumptions import pyinfra
+from tests.test_pyinfra_assumptions import ROOT, pyinfra
 
 INVENTORY = """\
 from tests.plan.example import planned
@@ -24,16 +30,23 @@ worker = [("@fake/worker1", {"plan": _plan.nodes["worker1"], "fake_delay": 0})]
 DEPLOY = """\
 from pyinfra import host
 from lockstep.roles.operations import run
+from lockstep.roles.operations.noted import note
 from lockstep.roles.operations.operation import operation
 run.FOLDER = "HERE/run"
 
 @operation()
 def change():
+    note(host, ["/etc/a"])
     yield "cat HERE/run/lock >>HERE/seen; THEN"
+
+@operation("right")
+def last():
+    yield from ()
 
 run.begins(host.state, host.data.plan.cluster)
 if host.name == "@local":
-    change()
+    change(name="Change")
+last(name="Last")
 """
 ELSEWHERE = dataclasses.replace(this_run("pyinfra -y prod.py"), host="elsewhere", user="ann")
 
@@ -55,6 +68,16 @@ def ran(
     return done, seen.read_text() if seen.exists() else ""
 
 
+def logged() -> Run | None:
+    """Return the only run in the history; None if it has none."""
+    path = store.file(planned().spec.name)
+    if not path.exists():
+        return None
+    with store.opened(path) as history:
+        (found,) = runs.since(history, 0.0)
+    return found
+
+
 def locked(folder: Path, text: str) -> None:
     (folder / "run").mkdir(exist_ok=True)
     (folder / "run/lock").write_text(text)
@@ -70,20 +93,53 @@ def test_a_run_has_both_locks_and_leaves_none(folder: Path) -> None:
     assert (folder / "run/lock").read_text() == ""
     assert (folder / "run/lock").stat().st_mode & 0o777 == 0o600
     assert file(planned().spec.name).read_text() == ""
+    kept = logged()
+    assert kept is not None
+    assert (kept.command, kept.user, kept.host) == (shown, holder.user, holder.host)
+    assert kept.nodes == {
+        "head1": OnNode(Result.CHANGED, (Change("Change", ("/etc/a",)),)),
+        "worker1": OnNode(Result.NONE),
+    }
 
 
 def test_a_run_that_fails_leaves_no_lock(folder: Path) -> None:
     done, seen = ran(folder, "-y", then="false")
     assert done.returncode == 1
     assert seen
+    kept = logged()
+    assert kept is not None
+    assert kept.nodes["head1"].result is Result.FAILED
+    assert kept.nodes["head1"].reason == "failed in Change"
+    assert kept.nodes["worker1"].result is Result.NONE
     assert (folder / "run/lock").read_text() == ""
     assert file(planned().spec.name).read_text() == ""
 
 
-def test_ctrl_c_leaves_no_lock(folder: Path) -> None:
-    # The session of a shell gets the signal as a terminal sends it: pyinfra's process alone.
-    _, seen = ran(folder, "-y", then="kill -INT $PPID; sleep 5")
-    assert seen
+def test_ctrl_c_is_one_line_and_leaves_no_lock(folder: Path) -> None:
+    deploy = DEPLOY.replace("HERE", str(folder)).replace("THEN", "sleep 20")
+    (folder / "cluster.py").write_text(INVENTORY)
+    (folder / "deploy.py").write_text(deploy)
+    with subprocess.Popen(
+        [sys.executable, "-m", "pyinfra", "-y", "cluster.py", "deploy.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        ends = time.monotonic() + 60
+        while not (folder / "seen").exists() and time.monotonic() < ends:
+            time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 130, said
+    (line,) = (one for one in said.splitlines() if "nterrupted" in one)
+    assert "Interrupted: untouched: head1,worker1. Next: pyinfra -y cluster.py deploy.py" in line
+    assert "Traceback" not in said
+    kept = logged()
+    assert kept is not None
+    assert {one.result for one in kept.nodes.values()} == {Result.UNFINISHED}
     assert (folder / "run/lock").read_text() == ""
     assert file(planned().spec.name).read_text() == ""
 
@@ -94,6 +150,7 @@ def test_a_preview_takes_no_lock(folder: Path, options: tuple[str, ...]) -> None
     assert seen == ""
     assert not (folder / "run").exists()
     assert not file(planned().spec.name).exists()
+    assert logged() is None
 
 
 def test_a_run_of_another_machine_is_named_and_nothing_is_changed(folder: Path) -> None:
@@ -107,6 +164,7 @@ def test_a_run_of_another_machine_is_named_and_nothing_is_changed(folder: Path) 
     assert "Traceback" not in done.stderr
     assert parsed((folder / "run/lock").read_text()) == ELSEWHERE
     assert file(planned().spec.name).read_text() == ""
+    assert logged() is None
 
 
 def test_a_run_of_this_machine_is_named_before_any_node_is_asked(folder: Path) -> None:
@@ -176,6 +234,19 @@ def test_no_secret_of_the_command_line_is_shown(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["pyinfra", *given.split()])
     assert run.command_line() == f"pyinfra {shown}"
+
+
+def test_the_commit_of_the_site_is_the_one_of_its_repository(tmp_path: Path) -> None:
+    inventory = tmp_path / "prod.py"
+    inventory.touch()
+    assert commit_of(str(inventory)) == ""
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "."), (*author, "commit", "-qm", "one")):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    clean = commit_of(str(inventory))
+    assert len(clean) == 12
+    inventory.write_text("changed")
+    assert commit_of(str(inventory)) == f"{clean}+"
 
 
 def test_the_holder_is_one_line_of_ascii() -> None:
