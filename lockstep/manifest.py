@@ -28,6 +28,10 @@ class ManifestError(Exception):
     """Raised when a manifest cannot be read; it is never treated as an empty one."""
 
 
+class NewerManifest(ManifestError):
+    """Raised for a manifest of a newer version of Lockstep, which must not be replaced."""
+
+
 def parsed(text: str) -> Sections:
     """Parse the text of a manifest; "" means that the node has no manifest.
 
@@ -38,10 +42,14 @@ def parsed(text: str) -> Sections:
         return {section: {} for section in SECTIONS}
     try:
         document = json.loads(text)
-        if document["format"] != FORMAT:
-            raise ManifestError(
-                f"format {document['format']} is not supported, only format {FORMAT}"
+        number = document["format"]
+        if isinstance(number, int) and number > FORMAT:
+            raise NewerManifest(
+                f"a newer version of Lockstep wrote this file, in format {number}; this one reads "
+                f"format {FORMAT}"
             )
+        if number != FORMAT:
+            raise ManifestError(f"format {number} is not supported, only format {FORMAT}")
         return {section: dict(document[section]) for section in SECTIONS}
     except (ValueError, LookupError, TypeError) as error:
         raise ManifestError(f"the file is not a manifest in format {FORMAT}: {error}") from error

@@ -52,6 +52,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.plan", "lockstep.spec", "lockstep.catalog", "lockstep.files"),
         *("lockstep.render.TemplateError", "pydantic", "netaddr"),
     },
+    # It runs other releases in processes of their own.
+    "lockstep/against": {"lockstep.report"},
     "lockstep/removal": {"lockstep.plan", "lockstep.manifest"},
     # Runs on a node alone, beside the probe.
     "lockstep/node/check": {"lockstep.node.readers"},

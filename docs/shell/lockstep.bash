@@ -6,7 +6,7 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_lockstep_lab_subparsers=(setup up try down purge status ssh ssh-config run power-off power-on power-cycle cut reconnect gpu)
-_shtab_lockstep_subparsers=(accept check compare deploys diff explain init lab mirror plan record repair rules schema secrets since)
+_shtab_lockstep_subparsers=(accept check compare deploys diff explain init lab log mirror plan record repair rules schema secrets since)
 
 _shtab_lockstep_accept_option_strings=(-h --help --limit --field --until --reason --by --any-value --records)
 _shtab_lockstep_check_option_strings=(-h --help --limit --rule --severity --containers --slow --settled --no-fingerprint --through --job --all --json --junit --html --metrics --records --earlier --save-records --no-history)
@@ -31,8 +31,9 @@ _shtab_lockstep_lab_cut_option_strings=(-h --help)
 _shtab_lockstep_lab_reconnect_option_strings=(-h --help)
 _shtab_lockstep_lab_gpu_option_strings=(-h --help --gpu --set --remove --restore --reset --json --branch --load)
 _shtab_lockstep_lab_option_strings=(-h --help --name)
+_shtab_lockstep_log_option_strings=(-h --help --node --since --json)
 _shtab_lockstep_mirror_option_strings=(-h --help --check --make --archive --kernel --lock --json)
-_shtab_lockstep_plan_option_strings=(-h --help --becomes --json)
+_shtab_lockstep_plan_option_strings=(-h --help --becomes --against --json)
 _shtab_lockstep_record_option_strings=(-h --help --limit)
 _shtab_lockstep_repair_option_strings=(-h --help --limit --rule --dry-run -y --yes --json)
 _shtab_lockstep_rules_option_strings=(-h --help --markdown)
@@ -60,6 +61,8 @@ _shtab_lockstep_init_pos_0_COMPGEN=_shtab_compgen_dirs
 _shtab_lockstep_lab_up___description_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_lab_try_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_lab_gpu___load_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_log_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_log___json_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_mirror_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_mirror_pos_1_COMPGEN=_shtab_compgen_dirs
 _shtab_lockstep_mirror___lock_COMPGEN=_shtab_compgen_files
@@ -78,7 +81,7 @@ _shtab_lockstep_check___through_choices=(slurm clush)
 _shtab_lockstep_lab_setup___kernel_choices=(shared own)
 _shtab_lockstep_lab_up___kernel_choices=(shared own)
 _shtab_lockstep_lab_pos_0_choices=(setup up try down purge status ssh ssh-config run power-off power-on power-cycle cut reconnect gpu)
-_shtab_lockstep_pos_0_choices=(accept check compare deploys diff explain init lab mirror plan record repair rules schema secrets since)
+_shtab_lockstep_pos_0_choices=(accept check compare deploys diff explain init lab log mirror plan record repair rules schema secrets since)
 
 _shtab_lockstep_accept__h_nargs=0
 _shtab_lockstep_accept___help_nargs=0
@@ -150,6 +153,8 @@ _shtab_lockstep_lab_gpu___json_nargs=0
 _shtab_lockstep_lab_pos_0_nargs=A...
 _shtab_lockstep_lab__h_nargs=0
 _shtab_lockstep_lab___help_nargs=0
+_shtab_lockstep_log__h_nargs=0
+_shtab_lockstep_log___help_nargs=0
 _shtab_lockstep_mirror__h_nargs=0
 _shtab_lockstep_mirror___help_nargs=0
 _shtab_lockstep_mirror___check_nargs=0

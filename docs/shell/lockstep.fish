@@ -50,8 +50,8 @@ function _shtab_lockstep_using
   test "$_shtab_lockstep_cmdpath" = "$argv"
 end
 
-set -g _shtab_lockstep_commands accept check compare deploys diff explain init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' mirror plan record repair rules schema secrets since
-set -g _shtab_lockstep_opts_with_value --after --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --limit --load --lock --metrics --name --os --reason --records --rule --save-records --set --severity --through --until --workers
+set -g _shtab_lockstep_commands accept check compare deploys diff explain init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
+set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --limit --load --lock --metrics --name --node --os --reason --records --rule --save-records --set --severity --since --through --until --workers
 
 complete -c lockstep -e
 complete -c lockstep -f
@@ -164,6 +164,12 @@ complete -c lockstep -n '_shtab_lockstep_using lab gpu' -l reset -d 'restore the
 complete -c lockstep -n '_shtab_lockstep_using lab gpu' -l json -d 'print the whole state'
 complete -c lockstep -n '_shtab_lockstep_using lab gpu' -l branch -x -d 'run the real nvidia-smi of a driver branch: 418, 450, 460, 470, 535, 550, 555, installed'
 complete -c lockstep -n '_shtab_lockstep_using lab gpu' -l load -xka "(__fish_complete_path (commandline -ct))" -d 'take the GPUs from a state file or a recorded -q -x (.xml)'
+complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a log -d 'Lists the runs that this machine has started with the same records_dir, the newest first; runs are kept for 90 days. Exit status: 0, or 3 for a usage error.'
+complete -c lockstep -n '_shtab_lockstep_using log' -s h -l help -d 'show this help message and exit'
+complete -c lockstep -n '_shtab_lockstep_using log' -l node -x -d 'only what was done on this node'
+complete -c lockstep -n '_shtab_lockstep_using log' -l since -x -d 'only runs that ended since then: an age (90m, 36h, 7d) or a UTC time'
+complete -c lockstep -n '_shtab_lockstep_using log' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write the result as JSON; - for stdout'
+complete -c lockstep -n '_shtab_lockstep_using log; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'inventory file'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a mirror -d 'Without --check and --make, list what the description needs; nothing is contacted. Exit status: 0 everything is available, 1 a package or version is in no repository, 2 a repository cannot be read, 3 usage error.'
 complete -c lockstep -n '_shtab_lockstep_using mirror' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using mirror' -l check -d 'ask the repositories for every package and version; contacts no node'
@@ -177,6 +183,7 @@ complete -c lockstep -n '_shtab_lockstep_using mirror; and test $_shtab_lockstep
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a plan -d 'print the plan: the desired state of every node'
 complete -c lockstep -n '_shtab_lockstep_using plan' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using plan' -l becomes -d 'show which packages and files of the node each field of the description becomes'
+complete -c lockstep -n '_shtab_lockstep_using plan' -l against -x -d 'show what this release would change on the nodes, compared with the release in another virtual environment (docs/upgrading.md); exit status 1 if anything'
 complete -c lockstep -n '_shtab_lockstep_using plan' -l json -d 'print JSON'
 complete -c lockstep -n '_shtab_lockstep_using plan; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'inventory file'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a record -d 'Exit status: 0 all nodes were read, 2 some could not be read, 3 usage error.'

@@ -5,20 +5,29 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 
-from lockstep import becomes
+from lockstep import against, becomes
+from lockstep.against import Difference, entries
 from lockstep.becomes import Line
 from lockstep.catalog.archives import Archive
 from lockstep.commands import INVENTORY, Argument, Command, WrongUse, node_named
 from lockstep.forms import table
 from lockstep.inventory import load
 from lockstep.plan import ClusterPlan, NodePlan
-from lockstep.report import ExitStatus, alike, fold
+from lockstep.report import ExitStatus, alike, count, fold
+
+DIFF_LINES = 20
+"""A file that differs in more lines is only named."""
+OWN_PROGRAM = "/usr/local/lib/lockstep"
+"""The program of the node check, which is another one in each release."""
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.becomes and arguments.node is None:
         raise WrongUse("--becomes: no node\n  expected  lockstep plan INVENTORY NODE --becomes")
+    if arguments.against:
+        return _against(arguments)
     plan = load(arguments.inventory)
     document: Mapping[str, object]
     if arguments.node is None:
@@ -36,8 +45,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _node(plan: ClusterPlan, node: NodePlan) -> str:
     command = f"lockstep plan {plan.inventory} {node.name} --becomes"
-    entries = table([*_entries("", node.to_json())])
-    return "\n".join([*entries, "", f"What each field becomes: {command}"])
+    values = table([*entries("", node.to_json())])
+    return "\n".join([*values, "", f"What each field becomes: {command}"])
 
 
 def _becomes(lines: Sequence[Line]) -> str:
@@ -109,15 +118,46 @@ def _ask(plan: ClusterPlan) -> Iterator[str]:
         yield f"Are its versions still in the repositories? {command}"
 
 
-def _entries(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each value in a document; dots join nested names."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _entries(f"{name}.{key}".lstrip("."), inner)
-    elif isinstance(value, list):
-        yield name, " ".join(map(str, value)) or "-"
+def _against(arguments: argparse.Namespace) -> int:
+    """Print what this release would change compared with another one."""
+    if arguments.node or arguments.becomes:
+        raise WrongUse("--against compares all nodes\n  expected  no NODE and no --becomes")
+    load(arguments.inventory)  # its problems are those of this release
+    try:
+        other = against.answer(against.python_of(arguments.against), arguments.inventory)
+        this = against.this_release(arguments.inventory)
+    except against.OtherRelease as error:
+        raise WrongUse(f"--against {arguments.against}: {error}") from error
+    found = against.differences(other, this)
+    releases = {"before": other["release"], "after": this["release"]}
+    if arguments.json:
+        rows = [asdict(one) for one in found]
+        print(json.dumps({"format": 1, "releases": releases, "differences": rows}, indent=2))
     else:
-        yield name, "-" if value in (None, "", {}) else str(value)
+        for line in _changes(found):
+            print(line)
+        print(
+            f"{count(len(found), 'difference')} between release {releases['before']} in "
+            f"{arguments.against} and this release {releases['after']}. No node was read."
+        )
+    return ExitStatus.DIFFERS if found else ExitStatus.CONSISTENT
+
+
+def _changes(found: Sequence[Difference]) -> Iterator[str]:
+    own = {one.what: one for one in found if one.what.startswith(f"file {OWN_PROGRAM}/")}
+    if own:
+        yield f"{OWN_PROGRAM}: {count(len(own), 'file')} of Lockstep's own program: --json"
+    for one in found:
+        if one.what in own:
+            continue
+        if one.before == one.after:  # a file with another content
+            yield f"{one.nodes}: {one.what}"
+        else:
+            yield f"{one.nodes}: {one.what}: {one.before} -> {one.after}"
+        shown = one.diff if len(one.diff) <= DIFF_LINES else ()
+        yield from (f"  {line}" for line in shown)
+        if one.diff and not shown:
+            yield f"  {len(one.diff)} lines of difference: --json"
 
 
 COMMAND = Command(
@@ -130,6 +170,12 @@ COMMAND = Command(
             "--becomes",
             action="store_true",
             help="show which packages and files of the node each field of the description becomes",
+        ),
+        Argument(
+            "--against",
+            metavar="VENV",
+            help="show what this release would change on the nodes, compared with the release in "
+            "another virtual environment (docs/upgrading.md); exit status 1 if anything",
         ),
         Argument("--json", action="store_true", help="print JSON"),
     ),

@@ -153,12 +153,14 @@ def _with_tables(database: sqlite3.Connection, path: Path) -> None:
     )
     if (application, version) == (APPLICATION_ID, FORMAT):
         return
-    if application == APPLICATION_ID and not 0 < version < FORMAT:
+    if application == APPLICATION_ID and version > FORMAT:
         raise HistoryError(
-            _advice(
-                path, f"another version of Lockstep wrote this file, in format {version}", move=True
-            )
+            f"{path}: a newer version of Lockstep wrote this file, in format {version}\n"
+            f"  expected  the history of a cluster, format 1 to {FORMAT}\n"
+            f"  next      use the newer version, or mv {path} {path}.old"
         )
+    if application == APPLICATION_ID and version < 1:
+        raise HistoryError(_advice(path, f"format {version} does not exist", move=True))
     if application != APPLICATION_ID:
         version = 0
         if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):

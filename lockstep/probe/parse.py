@@ -25,6 +25,8 @@ from lockstep.probe.record import (
 )
 
 ALTERNATIVES = {kind.__name__ for kind in (NodeRecord, NoRecord, Taken, Unread)}
+FORMAT = 1
+"""Version of the format of records and of files with records."""
 FIRST_LINE, LAST_LINE = '{"format":1,"nodes":{\n', "\n}}\n"
 """The first and the last line of a records file; each line between them describes one node."""
 NOT_READ = (ValueError, RecursionError, msgspec.MsgspecError)
@@ -174,6 +176,7 @@ def _read(got: _Node, families: Collection[str] | None) -> Record | Unreachable:
 
 
 def _record(split: _Record, families: Collection[str] | None) -> Record:
+    _refuse_newer(split.format)
     readings = {
         name: _shared(reading)
         for name, reading in split.readings.items()
@@ -188,6 +191,19 @@ def _record(split: _Record, families: Collection[str] | None) -> Record:
             "commands": json.loads(bytes(split.commands)) if families is None else (),
         }
     )
+
+
+def _refuse_newer(number: object, prefix: str = "") -> None:
+    """Refuse a format of a newer version of Lockstep.
+
+    Raises:
+        ProbeFormatError: it is newer.
+    """
+    if isinstance(number, int) and number > FORMAT:
+        raise ProbeFormatError(
+            f"{prefix}a newer version of Lockstep wrote this, in format {number}; this one reads "
+            f"format {FORMAT}. Next: use the newer version"
+        )
 
 
 def _shared(text: msgspec.Raw) -> Taken | Unread:
@@ -223,7 +239,9 @@ def _validated(text: str | bytes, model: type[Model], prefix: str = "") -> Model
         ProbeFormatError: the text is not JSON or does not fit the model.
     """
     try:
-        return model.model_validate(json.loads(text))
+        document = json.loads(text)
+        _refuse_newer(document.get("format") if isinstance(document, dict) else None, prefix)
+        return model.model_validate(document)
     except ValidationError as error:
         detail = error.errors()[0]
         # pydantic also names the classes that it tried, which are not in the text.

@@ -8,7 +8,15 @@ from pyinfra.api import StringCommand
 
 from lockstep.facts.manifest import manifest_state, shipped_by
 from lockstep.files import managed
-from lockstep.manifest import ManifestError, Sections, merged, parsed, wanted, written
+from lockstep.manifest import (
+    ManifestError,
+    NewerManifest,
+    Sections,
+    merged,
+    parsed,
+    wanted,
+    written,
+)
 from lockstep.node.readers.manifest import MANIFEST
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.operation import Commands, ask, operation
@@ -57,6 +65,8 @@ def put(manifest: Sections) -> StringCommand:
 
 def unreadable(error: ManifestError) -> str:
     """Return the error message for a manifest that cannot be read."""
+    if isinstance(error, NewerManifest):
+        return f"{MANIFEST}: {error}. Next: deploy this node with the newer version"
     return (
         f"{MANIFEST}: {error}. Next: restore it from a backup, or remove it; the next deploy "
         "writes a new one, which does not list what earlier deploys wrote"

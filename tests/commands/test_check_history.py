@@ -184,7 +184,7 @@ def test_an_unusable_history_is_reported_before_a_node_is_read(
     assert (said.out, said.err) == (
         "",
         f"ERROR {history}: file is not a database\n"
-        "  expected  the history of a cluster, format 2\n"
+        "  expected  the history of a cluster, format 3\n"
         f"  next      mv {history} {history}.old; the next check creates a new one\n",
     )
     assert ended("check", "inventory.py", "--no-history") == 0

@@ -185,7 +185,9 @@ def test_a_file_of_another_version_or_program_is_left_alone(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute("PRAGMA user_version = 4")
     database.close()
-    assert "another version of Lockstep wrote this file, in format 4\n" in unusable(path)
+    said = unusable(path)
+    assert "a newer version of Lockstep wrote this file, in format 4\n" in said
+    assert f"next      use the newer version, or mv {path} {path}.old" in said
     path.unlink()
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE songs (title)")
