@@ -17,6 +17,7 @@ ABOUT = {
     "files.changed": "changed",
     "slurm.plugin_loads": "plugin_options",
     "files.naming": "naming",
+    "files.texts": "texts",
     "packages.shipped": "shipped",
     "containers.images": "images",
     "slurm.jobs": "slurm_nodes",

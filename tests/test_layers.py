@@ -46,6 +46,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.render",
         "lockstep.secrets",
     },
+    "lockstep/preview": {"lockstep.files"},
     "lockstep/manifest": {"lockstep.plan", "lockstep.files"},
     # Changes a description, and compares the plans.
     "lockstep/becomes": {

@@ -50,7 +50,7 @@ function _shtab_lockstep_using
   test "$_shtab_lockstep_cmdpath" = "$argv"
 end
 
-set -g _shtab_lockstep_commands accept check compare deploys diff explain init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
+set -g _shtab_lockstep_commands accept check compare deploys diff explain files init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
 set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --limit --load --lock --metrics --name --node --os --reason --records --rule --save-records --set --severity --since --through --until --workers
 
 complete -c lockstep -e
@@ -110,6 +110,10 @@ complete -c lockstep -n '_shtab_lockstep_using diff' -l json -xka "(__fish_compl
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a explain -d 'For a node: the findings in its newest record, its peers and its plan. Exit status: 0 for a rule; for a node, the exit status of lockstep check; 3 usage error.'
 complete -c lockstep -n '_shtab_lockstep_using explain' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using explain' -l fresh -d 'read all nodes now instead of using saved records'
+complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a files -d 'Without --diff, no node is contacted. Exit status with --diff: 0 the node has all files as planned, 1 some differ, 2 the node could not be read, 3 usage error.'
+complete -c lockstep -n '_shtab_lockstep_using files' -s h -l help -d 'show this help message and exit'
+complete -c lockstep -n '_shtab_lockstep_using files' -l diff -d 'read the node, and show what a deploy would change in its files'
+complete -c lockstep -n '_shtab_lockstep_using files; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'inventory file'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a init -d 'Writes an example that is complete: lockstep plan and the tests of the new repository work at once. Its README.md says what to change, and how. Exit status: 0 the files were written, 3 the folder is not empty.'
 complete -c lockstep -n '_shtab_lockstep_using init' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using init; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_directories)" -d 'folder that is empty or does not exist'

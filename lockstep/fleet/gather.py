@@ -113,6 +113,7 @@ def gather(
     fingerprint: bool = False,
     slow: bool = False,
     asked: Mapping[str, Asked] | None = None,
+    texts: bool = False,
     tell: Callable[[bool], None] = lambda failed: None,
 ) -> Reading:
     """Return, for each node of a cluster, its record or the reason why it has none.
@@ -126,6 +127,7 @@ def gather(
         fingerprint: whether to take fingerprints as well.
         slow: whether to take also the domains that nodes read once a day at most.
         asked: node -> what of its fingerprint to read, instead of a whole record.
+        texts: whether to read the planned files with their content, instead of a whole record.
         tell: function to call after each node, with True if the node failed.
 
     Raises:
@@ -134,7 +136,7 @@ def gather(
     wanted = [name for name in plan.nodes if nodes is None or name in nodes]
     controller = plan.running(Service.SLURM_CONTROLLER)
     # The controller is read for its credential, even if it is not one of the chosen nodes.
-    first = [] if controller is None or asked else [controller.name]
+    first = [] if controller is None or asked or texts else [controller.name]
     found: Reading = {}
 
     def read(parts: Sequence[Sequence[str]], through: str = "") -> None:
@@ -150,6 +152,7 @@ def gather(
                 fingerprint=fingerprint,
                 slow=slow,
                 asked=asked,
+                texts=texts,
             )
             for part in parts
         ]
@@ -194,6 +197,7 @@ def share_of(
     fingerprint: bool = False,
     slow: bool = False,
     asked: Mapping[str, Asked] | None = None,
+    texts: bool = False,
 ) -> Share:
     """Return the instructions for a process that reads these nodes."""
     requests = {
@@ -203,13 +207,14 @@ def share_of(
             fingerprint=fingerprint,
             slow=slow,
             asked=(asked or {}).get(name, ()),
+            texts=texts,
         )
         for name in names
     }
     logins = {name: plan.login(name) for name in names}
     workers = {name for name in names if plan.nodes[name].role is NodeRole.WORKER}
     controller = plan.running(Service.SLURM_CONTROLLER)
-    first = "" if controller is None or asked else controller.name
+    first = "" if controller is None or asked or texts else controller.name
     hashed = [name for name in names if requests[name].fingerprint]
     identities = {name: own(plan.nodes[name]) for name in hashed}
     return Share(requests, logins, identities, first, workers, at_once, through)

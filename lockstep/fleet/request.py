@@ -28,6 +28,7 @@ def request(
     fingerprint: bool = False,
     slow: bool = False,
     asked: Asked = (),
+    texts: bool = False,
 ) -> Request:
     """Return the request for one node.
 
@@ -37,7 +38,12 @@ def request(
         fingerprint: whether to take the fingerprint as well.
         slow: whether to take also the domains that nodes read once a day at most.
         asked: what of the fingerprint to read, and nothing else; empty: a whole record.
+        texts: whether to read the planned files with their content, and nothing else.
     """
+    if texts:
+        secret = {file.path for _, file in plan.system.files if file.secret}
+        paths = plan.system.paths()
+        return Request(files=paths, texts=tuple(path for path in paths if path not in secret))
     if asked:
         return Request(
             fingerprint=plan.spec.name,

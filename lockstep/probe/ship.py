@@ -56,6 +56,8 @@ class Request:
     """
 
     files: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    """Files whose content is wanted. Then nothing else is read but ``files``."""
     units: tuple[str, ...] = ()
     sysctls: tuple[str, ...] = ()
     credential: str | None = None

@@ -64,7 +64,7 @@ OF_ROLES = frozenset(
     {
         *("cdi.current", "cdi.refused", "containers.images", "docker.live_restore"),
         "gpu.processes",
-        *("files.naming", "manifest.held", "manifest.whole", "packages.shipped"),
+        *("files.naming", "files.texts", "manifest.held", "manifest.whole", "packages.shipped"),
         *("slurm.clusters", "slurm.database_login", "slurm.jobs", "slurm.node"),
         *("slurm.health", "slurm.plugin_loads", "slurm.steps"),
     }
@@ -124,6 +124,7 @@ READERS: tuple[Row, ...] = (
     (files.read_files, ("files",)),
     (files.read_changed_files, ("files.changed",)),
     (files.read_naming, ("files.naming",)),
+    (files.read_texts, ("files.texts",)),
     (files.read_groups, ("os.groups",)),
     (manifest.read_manifest, ("manifest",)),
     (manifest.read_held, ("manifest.held",)),
@@ -222,13 +223,18 @@ def in_turn(only: frozenset[str]) -> list[list[Row]]:
     return together + [[row] for row in readers if row not in OF_NVIDIA_SMI]
 
 
+FILES = frozenset({"files", "files.texts"})
+"""What is read if texts are wanted, and nothing else."""
+
+
 def main() -> None:
     """Read the request from the argument; print the record."""
     request = json.loads(base64.b64decode(sys.argv[1]))
     run_in_background(cpus(request.get("housekeeping_cpus", "")))
     # The marker separates the record from a greeting that the login shell prints.
     print(MARKER, flush=True)
-    print(json.dumps(collect(request), separators=(",", ":")), flush=True)
+    only = FILES if request.get("texts") else frozenset[str]()
+    print(json.dumps(collect(request, only), separators=(",", ":")), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Requested files: hash, mode, owner, time of change; the names of requested groups."""
+"""Requested files: hash, mode, owner, time of change, text; the names of requested groups."""
 
 from __future__ import annotations
 
@@ -41,6 +41,35 @@ def read_file(path: str) -> Any:
     except (FileNotFoundError, NotADirectoryError):
         return {"absent": True}
     return {"sha256": hashlib.sha256(bytes_of(path)).hexdigest(), **rights(about)}
+
+
+LARGEST_TEXT = 1 << 20
+
+
+def read_texts(request: Request, commands: Commands) -> Readings:
+    """The content of each requested file, if every user of the node may read it."""
+    return {"files.texts": each(request["texts"], read_text)}
+
+
+def read_text(path: str) -> Any:
+    """Return the text of a file, or why it is not shown; ``absent`` for a missing file.
+
+    What other users of the node cannot read may be a secret, and never leaves the node.
+    """
+    try:
+        about = os.lstat(rooted(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return {"absent": True}
+    if not stat.S_ISREG(about.st_mode):
+        return {"hidden": KINDS.get(stat.S_IFMT(about.st_mode), "a special file")}
+    if not about.st_mode & stat.S_IROTH:
+        return {"hidden": "only some users of the node can read it"}
+    if about.st_size > LARGEST_TEXT:
+        return {"hidden": f"larger than {LARGEST_TEXT >> 20} MiB"}
+    try:
+        return {"text": bytes_of(path).decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"hidden": "not text"}
 
 
 def rights(about: os.stat_result) -> dict[str, str]:

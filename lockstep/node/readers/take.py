@@ -22,7 +22,7 @@ NAMES = (
     *("files", "changed", "naming", "shipped", "groups", "units", "sysctls", "kernel_files"),
     *("interfaces", "gateways", "selinux_modules", "selinux_booleans", "selinux_labels"),
     *("listeners", "containers", "check_image", "container_devices", "images"),
-    *("spank_plugins", "plugin_options", "srun_options", "slurm_nodes"),
+    *("spank_plugins", "plugin_options", "srun_options", "slurm_nodes", "texts"),
     *("own", "alike", "asked", "exempt", "slow", "signatures"),
 )
 """Keys of a request. If a key is missing, there is nothing to read for it."""
