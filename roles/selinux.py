@@ -27,6 +27,9 @@ ROLE = Declaration(
     title="SELinux",
     jobs_use=True,
     when=lambda plan: plan.release.selinux and plan.spec.os.selinux is not None,
+    # Red Hat, SELinux guide of RHEL 7, 4.1 "SELinux Packages": policycoreutils has semodule,
+    # setsebool and restorecon, libselinux-utils has getenforce and matchpathcon. RHEL 9 still has
+    # both (lists of CentOS Stream 9, BaseOS: 3.6 of each). Looked up on 2026-11-28.
     packages={"rhel": ("libselinux-utils", "policycoreutils")},
     more_packages=_packages,
     files=(

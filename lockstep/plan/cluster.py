@@ -18,7 +18,7 @@ from lockstep.plan.node import NodePlan
 from lockstep.spec import Cluster, HardwareClass, Node, NodeRole, Service
 from lockstep.spec import nodes as expand_nodes
 from lockstep.spec.names import expand
-from lockstep.spec.validate_slurm import series_of
+from lockstep.spec.validate_slurm import series_on
 
 ClassKey = tuple[str, str]
 """The names of a hardware class and of a release."""
@@ -70,16 +70,6 @@ def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Re
         gpu_devices=slurm.gpu_devices(gpu) if gpu else (),
         nvidia=nvidia.plan(cluster, hardware, release),
     )
-
-
-def slurm_of(cluster: Cluster, release: Release) -> tuple[int, int]:
-    """Return the series of Slurm on nodes with a release.
-
-    In the RHEL family a locked version decides: SchedMD advises against EPEL's packages, so that
-    sites build their own.
-    """
-    locked = series_of(cluster, release.name, "slurmd") if release.family == "rhel" else None
-    return locked or release.slurm
 
 
 @dataclass(frozen=True)
@@ -160,7 +150,7 @@ class ClusterPlan:
     def slurm_series(self) -> tuple[int, int]:
         """The oldest of the nodes' Slurm series, which must understand the common files."""
         return min(
-            slurm_of(self.spec, operating_systems.load(node.release))
+            series_on(self.spec, operating_systems.load(node.release))
             for node in self._nodes
             if node.role is NodeRole.WORKER or Service.SLURM_CONTROLLER in node.runs
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lockstep.catalog import job_containers, slurm
 from lockstep.catalog.os import Release
 from lockstep.spec import Cluster, Node, NodeRole, Service
-from lockstep.spec.validate_slurm import series_of
+from lockstep.spec.validate_slurm import series_on
 
 PYXIS_PACKAGE = "nvslurm-plugin-pyxis"
 PYXIS_PLUGIN = "/usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so"
@@ -59,11 +59,10 @@ def plan(cluster: Cluster, release: Release, node: Node) -> JobContainersPlan:
     if node.role is not NodeRole.WORKER:
         starts_jobs = Service.SLURM_CONTROLLER in node.runs and "pyxis" in programs
         programs = {part: programs[part] for part in ("enroot", "pyxis") if starts_jobs}
-    series = series_of(cluster, release.name, "slurmd") or release.slurm
     return JobContainersPlan(
         packages_of={
             part: job_containers.packages(part, version) for part, version in programs.items()
         },
         plugin=release.local(PYXIS_PLUGIN),
-        slurm_series=slurm.text(series),
+        slurm_series=slurm.text(series_on(cluster, release)),
     )

@@ -189,6 +189,11 @@ def _matching(pattern: str, allowed: str) -> AfterValidator:
 
 
 def _time_zone(value: str) -> str:
+    if value in time_zones.FORMER:
+        raise ValueError(
+            f"{time_zones.FORMER[value]}, the present name of this zone: Debian 13 and Ubuntu "
+            "24.04 have the former one only in the package tzdata-legacy"
+        )
     if value not in time_zones.NAMES:
         near = get_close_matches(value, time_zones.NAMES, n=3, cutoff=0.0)
         raise ValueError(f"a name of the time zone database, such as {', '.join(near)}")

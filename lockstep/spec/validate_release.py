@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 
 from lockstep.catalog import os as operating_systems
@@ -10,6 +9,7 @@ from lockstep.catalog.os import CGROUP_V2_FROM, Release
 from lockstep.spec.hardware import Gpu
 from lockstep.spec.model import Cluster, NodeGroup, NodeRole
 from lockstep.spec.problem import Path, Problem, violated
+from lockstep.spec.validate_slurm import series_on
 
 Setting = tuple[object, Path, str]
 """A setting: whether it is declared, its field and its value."""
@@ -68,7 +68,7 @@ def _unsupported(cluster: Cluster, name: str, release: Release) -> Iterator[Prob
         ),
     )
     slurm = cluster.scheduler is not None and release.supports("slurm_worker")
-    if slurm and not _has_cgroup_v2(cluster, release):
+    if slurm and series_on(cluster, release) < CGROUP_V2_FROM:
         yield from _cgroups(cluster, workers, release)
     for hardware, gpu in gpus.items():
         here = ("hardware", hardware, "gpu")
@@ -84,14 +84,6 @@ def _unsupported(cluster: Cluster, name: str, release: Release) -> Iterator[Prob
                 f"leave it out: no Slurm plugin on {name} detects MIG devices",
             ),
         )
-
-
-def _has_cgroup_v2(cluster: Cluster, release: Release) -> bool:
-    """Return whether Slurm has its plugin for cgroup v2: the archive's, or a locked version."""
-    locked = cluster.software.locked_on(release.name).get("slurmd", "")
-    found = re.match(r"(?:\d+:)?(\d+)\.(\d+)", locked)
-    series = (int(found[1]), int(found[2])) if found else release.slurm
-    return series >= CGROUP_V2_FROM
 
 
 def _cgroups(cluster: Cluster, workers: Collection[str], release: Release) -> Iterator[Problem]:

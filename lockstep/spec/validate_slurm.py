@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog import slurm
+from lockstep.catalog.os import Release
 from lockstep.spec.model import Cluster, NodeGroup, NodeRole, Service
 from lockstep.spec.problem import Problem
 
@@ -59,6 +60,14 @@ def series_of(cluster: Cluster, release: str, daemon: str) -> slurm.Series | Non
     if version is not None:
         return slurm.of_version(version)
     return found.slurm if found else None
+
+
+def series_on(cluster: Cluster, release: Release) -> slurm.Series:
+    """Return the series of slurmd on nodes with a release: of a locked version, or the archive's.
+
+    A locked version may also be the site's own build, on every release.
+    """
+    return series_of(cluster, release.name, "slurmd") or release.slurm
 
 
 def _too_far(

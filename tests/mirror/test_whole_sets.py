@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from lockstep.__main__ import main
+from lockstep.catalog import nvidia
 from lockstep.mirror.needs import kinds
 from tests.lab import vendors_rpms
 from tests.mirror import rpm_site, site, vendors
@@ -55,10 +56,15 @@ def rocky(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def of_apt(
-    release: str, folder: Path, signer: Signer, *more: Stanza, without: str = ""
+    release: str,
+    folder: Path,
+    signer: Signer,
+    *more: Stanza,
+    without: str = "",
+    packaging: str = "",
 ) -> dict[str, Any]:
     """The description, with a repository that has all of its packages but one."""
-    wanted = description(release, f"file:{folder}/vendor/", signer.key)
+    wanted = description(release, f"file:{folder}/vendor/", signer.key, packaging)
     replaced = {one.name for one in more}
     found = [one for one in vendors.listed(wanted) if one.name not in replaced]
     assert not without or without in {one.name for one in found}
@@ -117,6 +123,28 @@ def test_the_whole_set_resolves_by_apt(
     assert {"slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin", "libmunge2", "dkms"} <= names(
         found.said
     )
+
+
+@needs_apt
+def test_nvidias_set_for_ubuntu_resolves_and_brings_no_later_driver(
+    tmp_path: Path, signer: Signer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver = "590.48.01"
+    brought = nvidia.NVIDIA_UBUNTU["driver"].brought
+    both = [
+        Stanza(name, f"{version}-1ubuntu1", {})
+        for name in brought
+        for version in (driver, "615.71.09")
+    ]
+    wanted = of_apt("ubuntu_24_04", tmp_path, signer, *both, packaging="nvidia")
+    assert wanted["software"]["nvidia"]["packaging"] == "nvidia"
+    found = asked(tmp_path, wanted, capsys, "--json", "-")
+    assert found.status == 0, found.said
+    assert names(found.said) > every_name(wanted)
+    chosen = versions(found.said)
+    there = [name for name in brought if name in chosen]
+    assert {"nvidia-firmware", "nvidia-kernel-source-open", "libnvidia-gpucomp"} <= set(there)
+    assert {chosen[name].partition("-")[0] for name in there} == {driver}
 
 
 @needs_dnf

@@ -8,8 +8,8 @@ Debian packages of NVIDIA and a site, looked up on 2026-11-24: control files of 
 container toolkit as in the lab. Not verified: the lines of the driver in NVIDIA's repository for
 Debian 13, which was not read. A public program that installs it says that every package below
 nvidia-driver-cuda and nvidia-kernel-open-dkms is needed in exactly its version. Not verified
-either: the lines of DOCA-OFED. A public install script says that doca-ofed needs each of its
-packages in one exact version.
+either: the lines of NVIDIA's packages for Ubuntu, which were not read, and those of DOCA-OFED. A
+public install script says that doca-ofed needs each of its packages in one exact version.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ _LINES: Mapping[str, Mapping[str, str]] = {
     },
     "nvidia-persistenced": {},
     "nvidia-kernel-open-dkms": {"Depends": "dkms", "Conflicts": "nvidia-kernel-dkms"},
+    # NVIDIA's repositories for Ubuntu.
+    "libnvidia-compute": {"Depends": "libnvidia-gpucomp (>= {v})"},
+    "nvidia-dkms-open": {
+        "Depends": "dkms, nvidia-firmware (>= {v}), nvidia-kernel-common (>= {v}), "
+        "nvidia-kernel-source-open (>= {v})"
+    },
     "nvidia-fabricmanager": {"Depends": "libc6 (>= 2.2.1), systemd-coredump"},
     "libnvidia-nscq": {"Provides": "nscq, nscq-api"},
     "datacenter-gpu-manager-4-core": {},
@@ -100,25 +106,27 @@ class Stanza:
         return "".join(f"{name}: {value}\n" for name, value in fields.items())
 
 
-def description(release: str, uri: str, key: str) -> dict[str, Any]:
-    """prod.py's description with the archive's driver on Ubuntu and one repository with all.
+def description(release: str, uri: str, key: str, packaging: str = "") -> dict[str, Any]:
+    """prod.py's description with one repository that has all.
 
-    Slurm is locked at the archive's version, which is later than that of prod.py on Debian 13.
+    On Ubuntu it has the archive's driver, or that of ``packaging``. Slurm is locked at the
+    archive's version, which is later than that of prod.py on Debian 13.
     """
     if release == "debian_13":
         wanted = plan_of_example("prod").spec.model_dump(mode="json", exclude_unset=True)
     else:
         wanted = prod_on(release)
     wanted["software"]["repositories"] = [{"name": "site", "uri": uri, "suite": "/", "key": key}]
-    if release == "ubuntu_24_04":
+    if release == "ubuntu_24_04" and packaging != "nvidia":
         wanted["software"]["nvidia"].update(
             packaging="ubuntu",
             driver=UBUNTUS_DRIVER,
             fabric_manager=UBUNTUS_DRIVER,
             nscq=UBUNTUS_DRIVER,
             cuda=["12.0"],
-            nccl="2.18.5",
         )
+    if release == "ubuntu_24_04":
+        wanted["software"]["nvidia"]["nccl"] = "2.18.5"
         wanted["software"]["versions"] = {}
     if release == "rocky_9":
         locked = dict.fromkeys(SLURMS, f"{vendors_rpms.SLURM}-1.el9")

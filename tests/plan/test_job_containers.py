@@ -67,6 +67,23 @@ def test_the_locked_slurm_says_which_plugin_fits(slurmd: str, series: str) -> No
     assert planned(EVERY, slurmd=slurmd).nodes["worker1"].job_containers.slurm_series == series
 
 
+@pytest.mark.parametrize(
+    ("slurmd", "configless"), [("24.11.5-4", True), ("23.11.4-1", False), (None, False)]
+)
+def test_the_locked_slurm_says_whether_workers_fetch_their_files(
+    slurmd: str | None, configless: bool
+) -> None:
+    """Debian 12 has 22.05, which cannot do so over IPv6; a site may lock a build of its own."""
+    wanted = description()
+    wanted["os"]["release"] = "debian_12"
+    wanted["software"]["versions"] = {"slurmd": slurmd} if slurmd else {}
+    wanted["software"]["containers"] = EVERY
+    cluster, problems = load(wanted, declared())
+    assert cluster is not None, problems
+    found = plan(cluster)
+    assert (found.slurm_series >= (24, 11)) is found.configless is configless
+
+
 def test_without_a_lock_it_is_the_slurm_of_the_release() -> None:
     wanted = description()
     wanted["os"]["release"] = "debian_12"

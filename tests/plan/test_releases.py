@@ -54,6 +54,8 @@ def worker(release: str) -> NodePlan:
         wanted.update(scheduler=None, software={})
         for group in wanted["nodes"]:
             group["runs"] = []
+    if release == "ubuntu_24_04":
+        wanted["software"]["versions"] = {"slurmd": "23.11.4-1.2ubuntu5"}
     if release in RHEL_FAMILY:
         wanted["software"]["versions"] = {"slurm-slurmd": "0:24.11.5-4.el9"}
     # Not through load(): it refuses a worker without a scheduler.
@@ -88,7 +90,7 @@ UBUNTU = {
     **OF_THE_KERNEL,
     "/etc/default/grub.d/50-lockstep.cfg": '\nGRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX hugepagesz=',
     "/etc/apt/apt.conf.d/90lockstep": '\nAPT::Periodic::Unattended-Upgrade "0";\n',
-    "/etc/apt/preferences.d/90-lockstep": "\nPackage: slurmd\nPin: version 24.11.5-4\n",
+    "/etc/apt/preferences.d/90-lockstep": "\nPackage: slurmd\nPin: version 23.11.4-1.2ubuntu5\n",
     "/usr/sbin/policy-rc.d": "exit 101",
     "/etc/default/chrony": '\nDAEMON_OPTS="-F 1"\n',
     "/etc/chrony/chrony.conf": "\nleapsectz right/UTC\n",

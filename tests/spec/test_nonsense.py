@@ -165,6 +165,7 @@ REFUSED = {
         '"prefix": "fd00:2::/60"', '"prefix": "fd00::/16"', "networks.fabric.prefix"
     ),
     # -- other values
+    "a former name of a time zone": Case(OS, OS + '"time_zone": "US/Eastern", ', "os.time_zone"),
     "a time zone of Mars": Case(OS, OS + '"time_zone": "Mars/Phobos", ', "os.time_zone"),
     "no retention": Case(*added('"monitoring": {"retention": "0d"}', "monitoring.retention")),
     "a retention in the wrong order": Case(
@@ -219,7 +220,7 @@ VALID = {
         SYSCTL, '"sysctl": {"kernel.core_pattern": "|/usr/lib/systemd/systemd-coredump %P"}'
     ),
     "an account of a directory": Case(*added('"access": {"user": "jane.doe@example.net"}', "")[:2]),
-    "a link to a time zone": Case(OS, OS + '"time_zone": "US/Pacific", '),
+    "a link to a time zone": Case(OS, OS + '"time_zone": "Europe/Amsterdam", '),
     "a long retention": Case(*added('"monitoring": {"retention": "1y6w"}', "")[:2]),
     "one port on two kinds of nodes": Case(
         *added('"monitoring": {"prometheus_port": 9400}', "")[:2]

@@ -65,8 +65,9 @@ from there name its fingerprint (canonical/checkbox for every Ubuntu release).
 sbsa (2026-11-24): the index of ubuntu2404/sbsa has the key; several public install scripts take
 3bf863cc.pub from ubuntu2204/sbsa and debian12/sbsa, and a copy of NVIDIA's cuda-rhel9.repo for sbsa
 names D42D0685.pub. The name of a key's file is the end of its fingerprint: these are the keys of
-x86_64. Not verified, and therefore not here: the key of debian13/sbsa, which no source names; any
-key is taken for it, and ``lockstep plan`` has a note.
+x86_64. Not verified, and therefore not here: the key of debian13/sbsa. Several public scripts use
+the repository (again looked up on 2026-11-28), but only with the package cuda-keyring, and none
+names the key; any key is taken for it, and ``lockstep plan`` has a note.
 """
 
 
