@@ -12,6 +12,7 @@ ROLES = (
     "boot_loader",
     "cpu_sets",
     "enroot",
+    "firewall",
     "hugepages",
     "kernel",
     "munge",

@@ -21,6 +21,7 @@ ROLES = (
     "dcgm_exporter",
     "enroot",
     "fabric",
+    "firewall",
     "gpu_settings",
     "hugepages",
     "kernel",

@@ -121,6 +121,9 @@ _cluster = plan_or_exit(
                 "net.ipv6.conf.default.accept_ra": "0",
                 "vm.swappiness": "1",
             },
+            # What nodes accept from others follows from their roles (docs/firewall.md); the file
+            # servers connect back to their clients.
+            "firewall": {"kind": "nftables", "trusted": ["fd5a:7c1e:3000::/64"]},
         },
         "time": {"servers": ["time1.example.net", "time2.example.net"]},
         "scheduler": {

@@ -32,15 +32,18 @@ NEEDED_FOR_OWN = {
     "e2fsprogs": "mke2fs",
     "mount": "losetup",
 }
-# Tests on the host itself: whole runs over ssh, packages of RPM, and files of network interfaces.
+# Tests on the host itself: whole runs over ssh, packages of RPM, files of network
+# interfaces, and rules of packet filters.
 NEEDED_FOR_TESTS = {
     "checkpolicy": "checkmodule",
     "createrepo-c": "createrepo_c",
     "dnf": "dnf",
     "dnf-plugins-core": "dnf",  # it has no program of its own: versionlock
+    "firewalld": "firewall-offline-cmd",
     "ifupdown": "ifup",
     "netplan.io": "netplan",
     "network-manager": "nmcli",
+    "nftables": "nft",
     "openssh-server": "sshd",
     "rpm": "rpmbuild",
     "semodule-utils": "semodule_package",
@@ -53,6 +56,8 @@ NOT_BESIDE = {
 # Package -> its units that would start at the next boot.
 UNITS = {
     "apt-cacher-ng": ("apt-cacher-ng.service",),
+    "firewalld": ("firewalld.service",),
+    "nftables": ("nftables.service",),
     "openssh-server": ("ssh.service", "ssh.socket"),
     "ifupdown": ("networking.service",),
     "network-manager": (

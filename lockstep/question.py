@@ -27,6 +27,8 @@ ABOUT = {
     "units.started": "units",
     "sysctl.running": "sysctls",
     "kernel.files": "kernel_files",
+    "firewall.rules": "firewall",
+    "listeners": "listeners",
     "net.gateway": "gateways",
     "net.persisted": "interfaces",
     "selinux.modules": "selinux_modules",

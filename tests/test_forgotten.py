@@ -164,8 +164,8 @@ def test_templates_lie_in_the_folder_of_a_role_that_owns_the_file() -> None:
 def test_every_template_says_who_owns_the_file(name: str) -> None:
     first, second, *_ = (TEMPLATES / name).read_text(encoding="utf-8").splitlines()
     own = second if first.startswith("#!") else first
-    # A comment of CIL, SELinux's language, begins with ";".
-    assert own.removeprefix("; ") == '{% include "header.j2" %}'
+    # A comment of CIL, SELinux's language, begins with ";", and one of XML with "<!--".
+    assert own.removeprefix("; ").removeprefix("<!-- ") == '{% include "header.j2" %}'
     assert HEADER.startswith("# Managed by Lockstep: ")
 
 

@@ -18,6 +18,7 @@ class ObjectKind(enum.Enum):
     LISTENER = "listener"
     MOUNT = "mount"
     PACKAGE = "package"
+    PACKET_FILTER = "packet filter"
     RDMA_DEVICE = "rdma device"
     SYSCTL = "sysctl"
     SYSTEM_FILE = "file of /sys or /proc"

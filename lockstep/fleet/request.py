@@ -61,6 +61,7 @@ def request(
         kernel_files=tuple(file.path for file in (*hardware.cpu_files, *hardware.kernel_files)),
         interfaces=tuple(f"{one.manager} {one.name}" for one in plan.interfaces),
         gateways=gateway_families(plan.interfaces),
+        firewall=(plan.firewall.kind,) if plan.firewall.kind else (),
         selinux_modules=tuple(plan.selinux.modules),
         selinux_booleans=tuple(plan.selinux.booleans),
         selinux_labels=tuple(plan.selinux.labels),

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockstep.catalog.os import Release
-from lockstep.plan import fabric, job_containers, network, selinux
+from lockstep.plan import fabric, firewall, job_containers, network, selinux
 from lockstep.plan.declaration import Declaration
 from lockstep.plan.nvidia import NvidiaPlan
 from lockstep.plan.system import Software, System
@@ -167,6 +167,11 @@ class NodePlan:
     def interfaces(self) -> tuple[network.Interface, ...]:
         """The network interfaces that Lockstep configures on this node."""
         return network.plan(self.node, self.hardware.hardware, self.spec.networks, self.release)
+
+    @cached_property
+    def firewall(self) -> firewall.FirewallPlan:
+        """What the node accepts from other machines."""
+        return self.once(firewall.FirewallPlan, lambda: firewall.plan(self))
 
     @cached_property
     def selinux(self) -> selinux.SelinuxPlan:

@@ -68,6 +68,8 @@ class Request:
     """Interfaces with the program that keeps them, such as ``networkd ib0``."""
     gateways: tuple[str, ...] = ()
     """Families whose default route is wanted: ``ipv4`` or ``ipv6``."""
+    firewall: tuple[str, ...] = ()
+    """Programs whose rules are wanted: ``nftables`` or ``firewalld``."""
     selinux_modules: tuple[str, ...] = ()
     selinux_booleans: tuple[str, ...] = ()
     selinux_labels: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ from lockstep.spec.fields import (
     Name,
     Network_,
     NodeRange,
+    Ports,
     PrometheusDuration,
     SelinuxMode,
     SlurmTime,
@@ -139,6 +140,20 @@ class Access(Model):
     """Path of the known_hosts file; None: the user's default. Host keys are always checked."""
 
 
+class Firewall(Model):
+    """What nodes accept from other machines, beside what follows from their roles.
+
+    docs/firewall.md has all of it.
+    """
+
+    kind: Literal["nftables", "firewalld"]
+    """The program that loads the rules; the units of others are masked."""
+    trusted: tuple[Network_, ...] = ()
+    """Networks of the site from which nodes accept everything, as from each other."""
+    services: tuple[Ports, ...] = ()
+    """Ports that nodes open to everyone, such as "tcp/443"."""
+
+
 class Os(Model):
     """Operating system settings, the same on all nodes of the cluster."""
 
@@ -166,6 +181,8 @@ class Os(Model):
 
     None: Lockstep changes nothing of SELinux.
     """
+    firewall: Firewall | None = None
+    """The packet filter of the nodes; None: Lockstep changes nothing of it."""
 
     @property
     def memlock_bytes(self) -> str:

@@ -105,6 +105,19 @@ def independent(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem
 
 def _os(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
     yield from sysctl_problems(cluster.os)
+    yield from violated(
+        ("os", "firewall", "trusted"),
+        *(
+            (
+                one.prefixlen == 0,
+                (number,),
+                str(one),
+                "a network of the site; from this one, nodes would accept everything of every "
+                "machine, as without os.firewall",
+            )
+            for number, one in enumerate(cluster.os.firewall.trusted if cluster.os.firewall else ())
+        ),
+    )
     unknown = list(_unknown_releases(cluster))
     yield from unknown
     if not unknown:

@@ -69,6 +69,7 @@ SLOW_PARTS = {
         ),
         "slow-systems": (
             *("test_debian_12", "test_dkms", "test_dkms_signing", "test_dnf"),
+            "test_firewall",
             *("test_incidents", "test_killed", "test_repair"),
             *("test_through_clush", "test_through_slurm"),
         ),

@@ -195,6 +195,11 @@ def rails(plan: NodePlan, record: Record) -> Iterator[Effect]:
                 yield Effect("network", "net.mtu", (one.name,), 1500)
 
 
+def packet_filter(plan: NodePlan, record: Record) -> Iterator[Effect]:
+    if plan.firewall.kind:
+        yield Effect("firewall", "firewall.rules", (plan.firewall.kind,), "absent")
+
+
 def selinux_policy(plan: NodePlan, record: Record) -> Iterator[Effect]:
     for name in plan.selinux.loaded:
         yield Effect("selinux", "selinux.modules", (name,), "absent")
@@ -249,6 +254,8 @@ WRITTEN: dict[str, Effects] = {
     "os_settings.running_settings": os_running,
     "pyxis.plugin_of_this_slurm": pyxis,
     "rdma.loaded_modules": rdma_modules,
+    "firewall.files": files,
+    "firewall.loaded": packet_filter,
     "selinux.files": files,
     "selinux.policy": selinux_policy,
     "selinux.booleans": selinux_booleans,
@@ -260,6 +267,7 @@ WRITTEN: dict[str, Effects] = {
 """Operation -> what it writes."""
 
 WRITES_NOTHING = (
+    "firewall.bus",  # lets D-Bus read its files again
     "declared.refused",  # fails
     "workers_first.on_every_worker",  # fails where one lacks a file
     "barrier.reached",

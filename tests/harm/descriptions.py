@@ -134,6 +134,7 @@ def _everything() -> dict[str, Any]:
     )
     wanted["os"] |= {"address_family": "ipv6", "automatic_upgrades": False, "hugetlb_gid": 2000}
     wanted["os"] |= {"locale": "en_US.UTF-8", "memlock": 1048576, "nofile": 65536}
+    wanted["os"]["firewall"]["services"] = ["tcp/443", "udp/60000-61000"]
     wanted["access"] = {"user": "ops", "port": 22, "key": "~/.ssh/id", "known_hosts": "~/known"}
     wanted["time"]["max_offset_s"] = 0.01
     wanted["monitoring"] |= {"xid": {13: "ignore", 79: "error"}, "dcgm_exporter_port": 9400}
@@ -193,9 +194,10 @@ def _racks() -> dict[str, Any]:
 
 
 def _rocky() -> dict[str, Any]:
-    """The lab's machines with a release of the RHEL family, which has SELinux."""
+    """The lab's machines with a release of the RHEL family, which has SELinux and firewalld."""
     wanted = _lab()
     wanted["os"] |= {"release": "rocky_9", "selinux": "enforcing"}
+    wanted["os"]["firewall"] = {"kind": "firewalld", "trusted": ["10.0.0.0/8"]}
     for hardware in wanted["hardware"].values():
         hardware |= {"cgroup": "v2", "boot_loader": "grub"}
     return wanted

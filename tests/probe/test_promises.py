@@ -78,7 +78,10 @@ READ_ONLY = (
     "ionice -p *",
     "ipset save",
     "ip xfrm *",  # state, policy
+    "firewall-cmd --list-all",
+    "nft --stateless --numeric-priority --numeric-protocol list table inet lockstep",
     "nft --stateless list ruleset",
+    "nft list tables",
     "rpm -qa * --configfiles --dump --qf *",
     "rpm -qa * --qf *",
     "rpm -qa --qf *",

@@ -19,6 +19,7 @@ from lockstep.facts import (
     containers,
     driver,
     files,
+    firewall,
     gpus,
     manifest,
     network,
@@ -72,6 +73,8 @@ QUESTIONS: tuple[Question[Any], ...] = (
     containers.slurm_loads("/a.so"),
     settings.kernel_files(("/proc/version",)),
     network.interface_states(()),
+    firewall.loaded_rules("nftables"),
+    firewall.listens("tcp/22"),
     selinux.selinux_state(SelinuxPlan()),
     manifest.manifest_state(),
     manifest.shipped_by(("/etc/hosts",)),
@@ -113,7 +116,7 @@ def makers() -> Iterator[str]:
 
 
 MODULES = (
-    *(boot, clock, containers, driver, files, gpus, manifest, network),
+    *(boot, clock, containers, driver, files, firewall, gpus, manifest, network),
     *(packages, reboot, selinux, services, settings, signing, slurm),
 )
 

@@ -44,6 +44,7 @@ OF_KINDS = {
     ObjectKind.KERNEL_MODULE: "module",
     ObjectKind.MOUNT: "mount",
     ObjectKind.PACKAGE: "package",
+    ObjectKind.PACKET_FILTER: "firewall",
     ObjectKind.SYSCTL: "sysctl",
     ObjectKind.SYSTEM_FILE: "kernel",
     ObjectKind.UNIT: "unit",
@@ -61,6 +62,8 @@ ENABLEMENT = re.compile(
 """Links that ``systemctl enable`` makes, also those of scripts in /etc/init.d (systemctl(1))."""
 OF_NOBODY = re.compile(r"owner (?:\d+:\S+|\S+:\d+)")
 """Only the owner differs, and his number has no name on the node."""
+OF_TABLE = re.compile(r"(?P<table>\w+ \S+) (?:chain|set|map) .*")
+"""A part of a table of nftables; a rule about packets names the table."""
 OF_INTERFACE = re.compile(r"net\.ipv[46]\.(?:conf|neigh)\.(?P<interface>.+)")
 ALSO = 6
 """At most so many consequences are named."""
@@ -102,6 +105,8 @@ class Found:
     def itself(self) -> str:
         """The subject that the object itself is."""
         name = self.name.partition(":")[0] if self.domain == "package" else self.name
+        if self.domain == "firewall" and (part := OF_TABLE.fullmatch(name)) is not None:
+            name = f"table {part['table']}"
         return f"{self.domain} {name}"
 
 

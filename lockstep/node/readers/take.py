@@ -20,7 +20,14 @@ Row = tuple[Callable[[Request, Commands], Readings], tuple[str, ...]]
 
 NAMES = (
     *("files", "changed", "naming", "shipped", "groups", "units", "sysctls", "kernel_files"),
-    *("interfaces", "gateways", "selinux_modules", "selinux_booleans", "selinux_labels"),
+    *(
+        "firewall",
+        "interfaces",
+        "gateways",
+        "selinux_modules",
+        "selinux_booleans",
+        "selinux_labels",
+    ),
     *("listeners", "containers", "check_image", "container_devices", "images"),
     *("spank_plugins", "plugin_options", "srun_options", "slurm_nodes", "texts"),
     *("own", "alike", "asked", "exempt", "slow", "signatures"),
