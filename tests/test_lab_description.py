@@ -283,6 +283,24 @@ def test_a_wrong_number_of_workers_is_refused(workers: int, tmp_path: Path) -> N
         lab_of(description.read(PATHS["prod"]), tmp_path, workers)
 
 
+def test_a_partition_without_a_worker_of_the_lab_is_refused_with_the_number_that_has_one(
+    tmp_path: Path,
+) -> None:
+    found = description.read(PATHS["prod"])
+    values: Any = json.loads(json.dumps(found.values))
+    values["scheduler"]["partitions"].append({"name": "last", "nodes": "worker[04-16]"})
+    more = Description(values, found.file, found.roles)
+    with pytest.raises(WrongUseError) as refused:
+        description.planned(more, lab_of(more, tmp_path))
+    said = str(refused.value)
+    assert "prod.py:" in said
+    assert "scheduler.partitions[1].nodes" in said
+    assert "worker[04-16], the partition last" in said
+    assert "head[1-2],worker[01-02]" in said
+    assert "--workers 4" in said
+    assert description.planned(more, lab_of(more, tmp_path, 4))
+
+
 NO_DRIVER = ('"nvidia": {"packaging": "debian", "driver": "550.163.01", "cuda": ["12.4"]},', "")
 
 

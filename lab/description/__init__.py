@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from lockstep import inventory as inventory_
 from lockstep import spec
 from lockstep.inventory import Description, described, plan_or_problems
 from lockstep.plan import ClusterPlan
+from lockstep.report import fold
 from lockstep.spec import Problem, names
 
 HOST_NAME = re.compile(r"[a-z][a-z0-9]{0,9}")
@@ -170,9 +172,7 @@ def nodes(found: Description, lab: LabState, workers: int | None) -> list[Node]:
 
 def _chosen(found: Description, workers: int | None) -> dict[int, list[str]]:
     """Return the names of the lab's nodes of each group."""
-    groups: Any = found.values["nodes"]
-    of_group = {index: list(names.expand(group["name"])) for index, group in enumerate(groups)}
-    of_workers = {i: every for i, every in of_group.items() if groups[i]["role"] == "worker"}
+    of_workers = _groups(found, "worker")
     there = sum(map(len, of_workers.values()))
     wanted = max(min(2, there), len(of_workers)) if workers is None else workers
     if not len(of_workers) <= wanted <= there:
@@ -180,14 +180,27 @@ def _chosen(found: Description, workers: int | None) -> dict[int, list[str]]:
             f"--workers {wanted}: {found.file} has {there} workers in {len(of_workers)} groups; "
             f"expected {len(of_workers)} to {there}"
         )
+    return {**_groups(found, "head"), **_first_workers(found, wanted)}
+
+
+def _groups(found: Description, role: str) -> dict[int, list[str]]:
+    """Return the names of all nodes of each group with a role."""
+    groups: Any = found.values["nodes"]
+    named = ((index, one["name"]) for index, one in enumerate(groups) if one["role"] == role)
+    return {index: list(names.expand(name)) for index, name in named}
+
+
+def _first_workers(found: Description, number: int) -> dict[int, list[str]]:
+    """Return the names of some workers, the same number from each group as far as it has them."""
+    of_workers = _groups(found, "worker")
     taken: dict[int, list[str]] = {index: [] for index in of_workers}
-    while sum(map(len, taken.values())) < wanted:
+    while sum(map(len, taken.values())) < number:
         fewest = min(
             (index for index in taken if len(taken[index]) < len(of_workers[index])),
             key=lambda index: len(taken[index]),
         )
         taken[fewest].append(of_workers[fewest][len(taken[fewest])])
-    return {**of_group, **taken}
+    return taken
 
 
 def rails(description: Mapping[str, Any]) -> int:
@@ -229,11 +242,35 @@ def planned(found: Description, lab: LabState) -> ClusterPlan:
     Raises:
         WrongUseError: the lab's description has problems; the message names the fields.
     """
+    if left_out := list(_partitions_without_nodes(found, lab)):
+        _refuse(found, left_out)
     made, problems = plan_or_problems(replaced(found.values, lab), found.file, found.roles)
     if made is None:
         _refuse(found, problems)
         raise AssertionError
     return made
+
+
+def _partitions_without_nodes(found: Description, lab: LabState) -> Iterator[Problem]:
+    """Yield the partitions all of whose workers the lab leaves out."""
+    values: Any = found.values
+    there = {node.name for node in lab.nodes}
+    for index, one in enumerate((values.get("scheduler") or {}).get("partitions", ())):
+        nodes = set(names.expand(one["nodes"]))
+        if nodes & there:
+            continue
+        enough = next(
+            number
+            for number in count(1)
+            if nodes.intersection(chain(*_first_workers(found, number).values()))
+        )
+        yield Problem(
+            ("scheduler", "partitions", index, "nodes"),
+            f"{one['nodes']}, the partition {one['name']}",
+            f"at least one node of the lab, which has {fold(sorted(there))}. Next: boot more "
+            f"workers: lockstep lab --name {lab.name} down, then up --description {found.file} "
+            f"--workers {enough}",
+        )
 
 
 def wanted(made: ClusterPlan) -> set[Wanted]:
