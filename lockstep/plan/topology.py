@@ -54,7 +54,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Topologies:
-    """All topologies of a cluster, the default one first; none if Slurm treats all nodes alike."""
+    """All topologies of a cluster, the default one first; none if an older Slurm is told none."""
 
     every: tuple[Topology, ...] = ()
     of_partition: Mapping[str, str] | None = None
@@ -83,8 +83,6 @@ def plan(cluster: Cluster, workers: list[Node], partitions: Iterable[Partition])
     switches = _topology("tree", workers, lambda node: node.leaf_switch)
     found = [one for one in (domains, switches) if one.units]
     everyone = {node.name for node in workers}
-    if not found:
-        return Topologies()
     if _older(cluster, YAML_FROM):
         possible = [one for one in found if _of(one) == everyone and not _too_old(cluster, one)]
         return Topologies(tuple(possible[:1]))
@@ -107,7 +105,8 @@ def _several(
 ) -> Topologies:
     """Give each partition the first topology that has all its nodes, and the others a flat one.
 
-    A job of a partition cannot use nodes that the partition's topology lacks.
+    A job of a partition cannot use nodes that the partition's topology lacks. If none is found, the
+    flat one is written, too: without it, the file of an earlier description would stay in force.
     """
     members = {one.name: _of(one) for one in found}
 

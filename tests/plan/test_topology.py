@@ -192,15 +192,28 @@ def test_leaf_switches_of_an_older_slurm_are_in_topology_conf() -> None:
     assert partition_lines(cluster) == {"batch": ""}
 
 
-def test_without_domains_and_switches_slurm_has_no_topology() -> None:
-    def without(wanted: dict[str, Any]) -> None:
-        only_plain_workers(wanted)
-        for group in wanted["nodes"]:
-            group.pop("leaf_switch", None)
+def without(wanted: dict[str, Any]) -> None:
+    """Have neither NVLink domains nor leaf switches."""
+    only_plain_workers(wanted)
+    for group in wanted["nodes"]:
+        group.pop("leaf_switch", None)
 
-    found = files(planned(YOUNG, without))
+
+def test_without_domains_and_switches_an_older_slurm_has_no_topology() -> None:
+    found = files(planned(OLD, without))
     assert not {YAML, CONF} & found.keys()
     assert "opology" not in found[SLURM]
+
+
+def test_without_domains_and_switches_the_file_of_an_earlier_description_is_replaced() -> None:
+    cluster = planned(YOUNG, without)
+    found = files(cluster)
+    assert files(planned(YOUNG)).keys() >= {YAML}, "an earlier deploy had written it"
+    assert yaml.safe_load(found[YAML]) == [
+        {"topology": "flat", "cluster_default": True, "flat": True}
+    ]
+    assert CONF not in found
+    assert partition_lines(cluster) == {"batch": "flat"}
 
 
 @pytest.mark.parametrize(
