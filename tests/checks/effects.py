@@ -278,6 +278,7 @@ WRITES_NOTHING = (
 )
 
 OF_NO_ROLE = (
+    "unlock.unlocked",  # gives the lock of the run itself back
     "manifest.recorded",  # the next deploy writes a lost manifest again
     "reboot.rebooted",  # other rules judge whether a reboot is due
     # slurm.state reports workers that stay drained.
