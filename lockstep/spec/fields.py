@@ -174,13 +174,6 @@ def _selinux(value: object) -> object:
     raise ValueError(f'"enforcing" or "permissive"{why if value == "disabled" else ""}')
 
 
-def _ports(value: str) -> str:
-    first, _, last = value.partition("/")[2].partition("-")
-    if not int(first) <= int(last or first) <= 65535:
-        raise ValueError("ports between 1 and 65535, the lower one first")
-    return value
-
-
 def _matching(pattern: str, allowed: str) -> AfterValidator:
     """Return a validator that rejects text that does not match a pattern.
 
@@ -294,15 +287,6 @@ Memlock = Annotated[Literal["unlimited"] | int, BeforeValidator(_memlock)]
 NumaNode = Annotated[int, Field(ge=0, le=1023)]
 """Linux has at most 2**10 NUMA nodes (arch/x86/Kconfig and arch/arm64/Kconfig: NODES_SHIFT)."""
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
-Ports = Annotated[
-    str,
-    _matching(
-        r"(tcp|udp)/[1-9]\d{0,4}(-[1-9]\d{0,4})?",
-        'a port or a range of ports, such as "tcp/443" or "udp/60000-61000"',
-    ),
-    AfterValidator(_ports),
-]
-"""A protocol, and a port or a range of ports."""
 SelinuxMode = Annotated[Literal["enforcing", "permissive"], BeforeValidator(_selinux)]
 Locale = Annotated[
     str, _matching(r"[A-Za-z_]+\.UTF-8(@[a-z]+)?", "a UTF-8 locale such as C.UTF-8 or en_US.UTF-8")

@@ -27,7 +27,6 @@ from lockstep.spec.fields import (
     Name,
     Network_,
     NodeRange,
-    Ports,
     PrometheusDuration,
     SelinuxMode,
     SlurmTime,
@@ -35,6 +34,7 @@ from lockstep.spec.fields import (
     TimeZone,
     UserName,
 )
+from lockstep.spec.firewall import Firewall
 from lockstep.spec.hardware import Gpu, HardwareClass
 from lockstep.spec.software import Software
 
@@ -138,20 +138,6 @@ class Access(Model):
     """Path of the private key; None: the ssh agent's keys and ssh's default key files."""
     known_hosts: str | None = None
     """Path of the known_hosts file; None: the user's default. Host keys are always checked."""
-
-
-class Firewall(Model):
-    """What nodes accept from other machines, beside what follows from their roles.
-
-    docs/firewall.md has all of it.
-    """
-
-    kind: Literal["nftables", "firewalld"]
-    """The program that loads the rules; the units of others are masked."""
-    trusted: tuple[Network_, ...] = ()
-    """Networks of the site from which nodes accept everything, as from each other."""
-    services: tuple[Ports, ...] = ()
-    """Ports that nodes open to everyone, such as "tcp/443"."""
 
 
 class Os(Model):

@@ -5,7 +5,7 @@ import runpy
 
 from lockstep.inventory import planned
 from lockstep.plan import ClusterPlan
-from lockstep.spec.model import Firewall
+from lockstep.spec.firewall import Firewall
 
 _values = runpy.run_path("inventories/lab.py").values()
 # The inventory's plan is the only one among its values: a second one would be used in its place.
