@@ -89,6 +89,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.pyinfra_internals", "lockstep.question"),
         *("lockstep.facts.reading", "lockstep.facts.declared", "lockstep.fast_path"),
         *("lockstep.probe.lines", "lockstep.probe.ship"),
+        "lockstep.report",  # at the end of a run with failures: to fold names
         *("pyinfra", "paramiko", "gevent"),
     },
     # Beside the deploy path: no pyinfra, no facts.
@@ -140,12 +141,15 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.history", "lockstep.connection.is_lost", "lockstep.report.fold"),
         *("lockstep.lock", "lockstep.fast.connector.record_of"),
         *("pyinfra.logger", "pyinfra.is_cli", "pyinfra"),
+        # Time limits, and why a host failed.
+        *("lockstep.fast.limits", "lockstep.fast.failures.failures_of"),
     },
     "lockstep/roles/steps": {
         *("lockstep.plan", "lockstep.spec", "lockstep.facts", "lockstep.roles.operations"),
         *("lockstep.files.managed", "lockstep.secrets"),
         *("lockstep.manifest", "lockstep.removal", "lockstep.report.fold", "lockstep.lock"),
         *("pyinfra.host", "pyinfra.api", "lockstep.fast.connector.read_anew"),
+        "lockstep.fast.limits",
         # A deploy in steps decides for pyinfra which hosts execute an operation.
         *("pyinfra.logger", "lockstep.report.count", "lockstep.connection.is_lost"),
     },

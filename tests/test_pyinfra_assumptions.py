@@ -540,3 +540,12 @@ def test_names_with_an_underscore_are_no_groups_and_imported_lists_are(tmp_path:
     assert "@fake/imported" in said
     assert "@fake/hidden" not in said
     assert "Groups: head, cluster," in said  # the file's own name is a group of all
+
+
+def test_a_failed_operation_without_waiting_is_a_success_for_pyinfra(tmp_path: Path) -> None:
+    """Why ``lockstep/fast/failures.py`` decides the status; it can go when this test fails."""
+    fails = {**AT_ONCE, "fake_responses": {"": {"success": False, "stderr": "no"}}}
+    inventory = f'hosts = [("@fake/head", {fails!r}), ("@fake/worker", {AT_ONCE!r})]\n'
+    done = pyinfra(tmp_path, NO_OPERATION, "-y", "--no-wait", inventory=inventory)
+    assert re.search(r"\[@fake/head\] +Error", done.stderr), done.stderr
+    assert done.returncode == 0

@@ -49,6 +49,7 @@ RECORDED_WITH = {"_sudo", "_sudo_user", "_preserve_sudo_env"}
 OF_NO_CONCERN = {
     *("_shell_executable", "_success_exit_codes"),
     *("_retries", "_retry_delay", "_retry_until", "_temp_dir"),  # used by operations only
+    "_timeout",  # readings have limits of their own
 }
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent.event import Event
@@ -33,9 +33,14 @@ from pyinfra.connectors.util import (
 from typing_extensions import override
 
 from lockstep import fast_path
-from lockstep.fast import transport
+from lockstep.fast import limits, transport
+from lockstep.fast.failures import failures_of
 from lockstep.fast.reader import LONGER_HERE_S, Reader
 from lockstep.fast.watch import Watch, close_unless
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+    from pyinfra.api.state import State
 
 READ_WITHIN_S = 120.0
 """Seconds. A reading that takes longer counts as unreadable."""
@@ -98,6 +103,11 @@ class FailsAlone(SSHConnector):
     watch: Watch | None = None
 
     @override
+    def __init__(self, state: State, host: Host) -> None:
+        super().__init__(state, host)
+        self._failures = failures_of(state)
+
+    @override
     def make_paramiko_kwargs(self) -> dict[str, Any]:
         arguments = super().make_paramiko_kwargs()
         if fast_path.wanted():
@@ -117,6 +127,23 @@ class FailsAlone(SSHConnector):
         command: StringCommand,  # some facts pass a str
         print_output: bool = False,
         print_input: bool = False,
+        **arguments: Any,
+    ) -> tuple[bool, CommandOutput]:
+        try:
+            succeeded, output = self._run(command, print_output, print_input, **arguments)
+        except OSError as error:
+            self._failures.note(self.host, str(error))
+            raise
+        if not succeeded and not isinstance(arguments.get("_stdin"), Reader):
+            lines = [line for line in output.stderr_lines or output.stdout_lines if line.strip()]
+            self._failures.note(self.host, lines[-1] if lines else "")
+        return succeeded, output
+
+    def _run(
+        self,
+        command: StringCommand,
+        print_output: bool,
+        print_input: bool,
         *,
         _get_pty: bool = False,
         _timeout: float | None = None,
@@ -124,24 +151,36 @@ class FailsAlone(SSHConnector):
         _success_exit_codes: Iterable[int] | None = None,
         **arguments: Any,
     ) -> tuple[bool, CommandOutput]:
-        within_s = limit.within_s
+        within_s, changes = limit.within_s, None
         if within_s is not None:
             command = StringCommand(
                 f"timeout -k {KILL_AFTER_S} {within_s:g} sh -c",
                 QuoteString(command),
             )
             _timeout = within_s + LONGER_HERE_S
-        with connection_errors():
-            whole = make_unix_command_for_host(self.state, self.host, command, **arguments)
-            if print_input:
-                echo(f"{self.host.print_prefix}>>> {whole}", err=True)
-            status, output = self._execute(
-                whole.get_raw_value(),
-                _stdin,
-                _timeout,
-                get_pty=_get_pty,
-                print_output=print_output,
-            )
+        elif not isinstance(_stdin, Reader):
+            changes = limits.Limited(limits.Allowed(_timeout) if _timeout else limits.current())
+            _timeout = changes.here_s
+            shell = arguments.get("_shell_executable", "sh")
+            arguments["_shell_executable"] = changes.shell(shell, has_terminal=_get_pty)
+        try:
+            with connection_errors():
+                whole = make_unix_command_for_host(self.state, self.host, command, **arguments)
+                if print_input:
+                    echo(f"{self.host.print_prefix}>>> {whole}", err=True)
+                status, output = self._execute(
+                    whole.get_raw_value(),
+                    _stdin,
+                    _timeout,
+                    get_pty=_get_pty,
+                    print_output=print_output,
+                )
+        except TimeoutError as error:
+            if changes is None:
+                raise
+            raise limits.OverLimit(changes.text(self._operation(), ended=False)) from error
+        if changes is not None and changes.is_over(status):
+            raise limits.OverLimit(changes.text(self._operation(), ended=True))
         if within_s is not None and status in ENDED_BY_TIMEOUT:
             raise TimeoutError(f"the command did not finish within {within_s:g} s")
         succeeded = status in (_success_exit_codes or [0])
@@ -211,6 +250,10 @@ class FailsAlone(SSHConnector):
                 raise
             # The command ended without reading all of its input; its status is the result.
         return Output(reading.get().combined_lines, is_text=from_node.is_text)
+
+    def _operation(self) -> str:
+        number = self.host.executing_op_hash
+        return "the command" if number is None else ", ".join(self.state.get_op_meta(number).names)
 
     def _why(self, error: Exception | None) -> str:
         if self.watch is not None and self.watch.lost:

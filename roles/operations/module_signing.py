@@ -8,12 +8,13 @@ from pyinfra import host
 
 from lockstep.facts.files import file_states
 from lockstep.facts.signing import built_modules, module_trust
+from lockstep.fast import limits
 from lockstep.plan import NodePlan
 from lockstep.plan.signing import BuiltModule, Signing, signing
 from lockstep.roles.operations.operation import CommandsOrReason, ask, operation, refusal
 
 
-@operation()
+@operation(limit_s=limits.LONG_S)
 def signed_modules(key: Signing) -> CommandsOrReason:
     """Have DKMS build the modules again that the site's key has not signed.
 

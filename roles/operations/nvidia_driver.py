@@ -12,6 +12,7 @@ from lockstep.facts.gpus import GpuStates, gpu_states
 from lockstep.facts.packages import package_state
 from lockstep.facts.services import service_state
 from lockstep.facts.signing import module_trust
+from lockstep.fast import limits
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver
 from lockstep.plan.signing import Signing, signing
@@ -23,7 +24,7 @@ IN_INITRAMFS = re.compile(r"/(modprobe|dracut\.conf)\.d/")
 """Paths of files that decide what an initramfs contains."""
 
 
-@operation("the initramfs has the module options")
+@operation("the initramfs has the module options", limits.LONG_S)
 def initramfs(files: tuple[str, ...], rebuild: str) -> Commands:
     """Rebuild every initramfs if that of the running kernel is older than a file it must contain.
 
@@ -35,7 +36,7 @@ def initramfs(files: tuple[str, ...], rebuild: str) -> Commands:
         yield rebuild
 
 
-@operation()
+@operation(limit_s=limits.LONG_S)
 def built(driver: Driver) -> CommandsOrReason:
     """Have DKMS build the planned module for the running and the next kernel if they lack it.
 

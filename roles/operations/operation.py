@@ -15,6 +15,8 @@ from pyinfra.context import ctx_host
 from typing_extensions import ParamSpec
 
 from lockstep.facts import reading
+from lockstep.fast import limits
+from lockstep.fast.failures import failures_of
 from lockstep.fast.read import FAULTS, strictly
 from lockstep.question import Question, Unreadable
 
@@ -27,7 +29,7 @@ CommandsOrReason = Generator[Command, None, str]
 
 
 def operation(
-    right: str = "",
+    right: str = "", limit_s: float = limits.SHORT_S
 ) -> Callable[[Callable[P, Generator[Any, None, str | None]]], PyinfraOperation[P]]:
     """Turn a generator into an operation that fails only its own host if a value is unreadable.
 
@@ -37,13 +39,15 @@ def operation(
     Args:
         right: the text that ``pyinfra -v`` shows if the operation yields no command. An operation
             with several such texts returns one of them instead.
+        limit_s: seconds that its commands may take together; then the node fails, and the command
+            is ended there. The commands of a function have an hour each.
     """
 
     def decorate(function: Callable[P, Generator[Any, None, str | None]]) -> PyinfraOperation[P]:
         @wraps(function)
         def alone(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, None, None]:
             commands = function(*args, **kwargs)
-            changes = False
+            allowed = None
             try:
                 while True:
                     try:
@@ -51,7 +55,7 @@ def operation(
                             command = next(commands)
                     except StopIteration as end:
                         why = end.value or right
-                        if why and not changes:
+                        if why and allowed is None:
                             host.noop(why)
                         return
                     except Unreadable as unreadable:
@@ -60,8 +64,11 @@ def operation(
                     except FAULTS as error:
                         yield _fail(f"{function.__name__}: {error or type(error).__name__}")
                         return
-                    changes = True
-                    yield command
+                    allowed = allowed or limits.Allowed(limit_s * limits.SCALE)
+                    # A function may wait for hours, such as for the jobs of a node to end.
+                    of_all = None if isinstance(command, FunctionCommand) else allowed
+                    with limits.allowing(of_all):
+                        yield command
             finally:
                 commands.close()
 
@@ -83,6 +90,7 @@ def refusal(why: str) -> FunctionCommand:
     """Return a command that fails only its own host: an exception would end the whole run."""
 
     def refused(state: State, host: Host) -> bool:
+        failures_of(state).note(host, why)
         host.log_styled(why, fg="red", bold=True)
         return False
 

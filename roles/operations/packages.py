@@ -13,6 +13,7 @@ from pyinfra import host
 from lockstep.facts.driver import boot_kernels, loaded_driver
 from lockstep.facts.files import folders_to_make
 from lockstep.facts.packages import PackageState, package_state
+from lockstep.fast import limits
 from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver, Kernel, header_packages
 from lockstep.plan.folders import SYSUSERS, TMPFILES, Folder, missing_in_packages
@@ -41,7 +42,7 @@ REFRESH: Mapping[Family, str] = {
 INSTALL = "--no-install-recommends --allow-downgrades"
 
 
-@operation("all packages are installed at the planned versions")
+@operation("all packages are installed at the planned versions", limits.LONG_S)
 def locked_packages(
     names: tuple[str, ...],
     versions: dict[str, str],

@@ -12,6 +12,7 @@ from pyinfra.api import StringCommand, deploy
 
 from lockstep.facts.manifest import manifest_state, on_the_node
 from lockstep.facts.reboot import hold_state
+from lockstep.fast import limits
 from lockstep.manifest import ManifestError, left_over, parsed, without
 from lockstep.plan import NodePlan
 from lockstep.removal import Removal, commands, decide
@@ -23,7 +24,7 @@ from lockstep.roles.steps.reboot.turn import BUSY
 from lockstep.spec import NodeRole
 
 
-@operation("nothing to remove")
+@operation("nothing to remove", limits.LONG_S)
 def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
     """Remove all leftovers that are unchanged and that no running job can be using.
 
