@@ -119,6 +119,13 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/repairs": {"lockstep.report", "lockstep.forms", "lockstep.plan", "lockstep.spec"},
     "lockstep/commands": {"lockstep"},
+    # The check as tests. It reads nodes by testinfra, and judges as ``lockstep check`` does.
+    "lockstep/consistency": {
+        *("lockstep.checks", "lockstep.commands.replace_file", "lockstep.fleet.request"),
+        *("lockstep.forms.text", "lockstep.history.store.PRIVATE", "lockstep.inventory"),
+        *("lockstep.plan", "lockstep.probe", "lockstep.reading", "lockstep.report"),
+        *("lockstep.spec.Service", "testinfra", "pytest", "pydantic"),
+    },
     "lockstep/__main__": {"lockstep.commands", "lockstep.fast_path", "lockstep.report"},
     "lockstep/__init__": set[str](),
     # Declarations: data and pure functions of the plan.

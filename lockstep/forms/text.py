@@ -23,7 +23,7 @@ def text(report: Report, run: Run) -> str:
     counted = ((len(notices), "notice"), (len(report.accepted), "accepted difference"))
     named = ", ".join(count(number, noun) for number, noun in counted if number)
     notes = [f"{named}: {run.alone(*run.rules)} --all"] if named else []
-    lines = [line for finding in merged(shown) for line in _block(finding)]
+    lines = blocks(shown)
     if len({finding.rule for finding in shown}) > BLOCKS or len(merged(shown)) > BLOCKS:
         lines = _screen(shown, (*notes, *report.remarks), run)
     lines += notes
@@ -32,11 +32,16 @@ def text(report: Report, run: Run) -> str:
 
 def whole(report: Report) -> str:
     """Return the report with one block per finding and accepted difference; similar ones merged."""
-    lines = [line for finding in merged(report) for line in _block(finding)]
+    lines = blocks(report)
     alike_ones = alike(report.accepted, lambda one: replace(one, node=""))
     for one, same in alike_ones.items():
         lines += _accepted(replace(one, node=fold(other.node for other in same)))
     return _ended(lines, report)
+
+
+def blocks(findings: Iterable[Finding]) -> list[str]:
+    """Return the lines of one block per finding; similar ones are merged."""
+    return [line for finding in merged(findings) for line in _block(finding)]
 
 
 def _accepted(one: Accepted) -> list[str]:

@@ -46,17 +46,20 @@ def drifted() -> Context:
     return start
 
 
+CHECKOUT = ("tests/consistency",)
+
+
 def run(
-    folder: Path, *options: str, inventory: str = INVENTORY
+    folder: Path, *options: str, inventory: str = INVENTORY, tests: tuple[str, ...] = CHECKOUT
 ) -> subprocess.CompletedProcess[str]:
     (folder / "inventory.py").write_text(inventory)
     environment = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     return subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "tests/consistency", "-p", "no:cacheprovider", "-q"),
+            *(sys.executable, "-m", "pytest", *tests, "-p", "no:cacheprovider", "-q"),
             *("--inventory", str(folder / "inventory.py"), *options),
         ],
-        cwd=ROOT,
+        cwd=ROOT if tests == CHECKOUT else folder,
         env={
             **environment,
             "PATH": f"{folder}:{os.environ['PATH']}",
@@ -100,7 +103,7 @@ def test_nodes_whose_fingerprints_differ_are_asked_once_more(
     answering(tmp_path, with_objects(drifted, {"worker3": {"user": users}}))
     done = run(tmp_path, "-m", "fingerprint")
     assert f"1 failed, {len(DOMAINS) - 1} passed" in done.stdout, done.stdout + done.stderr
-    assert "expected absent (from: peers (7 of 8))\n  on        worker3 eve\n" in done.stdout
+    assert "expected  absent   (from: peers (7 of 8))" in done.stdout, done.stdout
     asked = Counter((tmp_path / "asked").read_text().split())
     others = dict.fromkeys(drifted.plan.nodes, PIECES)
     assert asked == {**others, "worker1": 2 * PIECES, "worker3": 2 * PIECES}
@@ -119,9 +122,10 @@ def test_a_failure_says_what_was_found_and_on_which_nodes(tmp_path: Path, drifte
     assert re.search(rf"1 failed, {chosen - 1} passed, \d+ deselected", done.stdout), done.stdout
     assert "warning" not in done.stdout
     said = (
-        "ERROR  350 W, expected 700 W (from: device)\n"
-        "  on        worker[3-4] gpu[0-7]\n"
+        "ERROR   gpu.power_limit  worker[3-4] gpu[0-7]\n"
         "  reading   gpu.power.enforced_w\n"
+        "  found     350 W\n"
+        "  expected  700 W   (from: device)\n"
         f"  repair    pyinfra -y {tmp_path}/inventory.py deploys/worker.py "
         "--limit worker3 --limit worker4 --data roles=gpu_settings\n"
     )
@@ -158,5 +162,46 @@ def test_rules_of_the_site_are_tests_and_one_that_is_off_is_skipped(
         inventory=INVENTORY.replace("(DESCRIPTION", f"(DESCRIPTION | {{'checks': {checks}}}"),
     )
     assert re.search(r"1 failed, 1 skipped, \d+ deselected", done.stdout), done.stdout
-    assert "ERROR  350, expected at least 600 (from: spec)\n  on        worker[3-4]" in done.stdout
+    assert "  found     350\n  expected  at least 600   (from: spec)\n" in done.stdout, done.stdout
     assert "switched off: gpu.power_limit: measured with a cap" in done.stdout
+
+
+OWN = """\
+import pytest
+
+def test_gpus_may_draw_what_we_paid_for(record):
+    for gpu, limit in record["gpu.power.enforced_w"].items() if record.plan.is_worker else ():
+        assert limit >= 600, gpu
+
+@pytest.mark.parametrize("path", ["/scratch"])
+def test_scratch_is_a_folder(host, record, path):
+    assert host.file(path).is_directory
+"""
+
+
+def test_a_site_runs_the_rules_and_its_own_tests_from_its_own_folder(
+    tmp_path: Path, drifted: Context
+) -> None:
+    (tmp_path / "records.json").write_text(dumps(drifted.reading))
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["lockstep.consistency.plugin"]\n')
+    (tmp_path / "test_own.py").write_text(OWN)
+    asked = ("--pyargs", "lockstep.consistency", "test_own.py")
+    done = run(
+        *(tmp_path, "--records", "records.json", "-m", "gpu or not gpu"),
+        *("-k", "power_limit or test_own", "-rs"),
+        tests=asked,
+    )
+    assert "test_gpu_power[gpu.power_limit]" in done.stdout, done.stdout + done.stderr
+    assert "test_gpus_may_draw_what_we_paid_for[ssh://worker3]" in done.stdout, done.stdout
+    nodes = len(drifted.plan.nodes)
+    assert re.search(rf"3 failed, \d+ passed, {nodes} skipped", done.stdout), done.stdout
+    assert "no node is contacted" in done.stdout
+
+
+def test_other_runs_of_pytest_get_no_options_of_lockstep(tmp_path: Path) -> None:
+    (tmp_path / "test_else.py").write_text("def test_else(): pass\n")
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_else.py"]
+    said = subprocess.run(
+        [*words, "--inventory", "x"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "unrecognized arguments: --inventory" in said.stderr

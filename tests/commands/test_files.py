@@ -38,9 +38,7 @@ def have(cluster: Cluster, texts: dict[str, Any]) -> None:
     held = record.readings["files.texts"]
     before = held.value if isinstance(held, Taken) and isinstance(held.value, dict) else {}
     changed = {**record.readings, "files.texts": Taken(value={**before, **texts})}
-    cluster.context.reading["worker1"] = record.model_copy(  # type: ignore[index]
-        update={"readings": changed}
-    )
+    cluster.context.reading["worker1"] = record.model_copy(update={"readings": changed})
 
 
 def test_the_list_names_every_file_with_its_role_and_no_node_is_read(
@@ -120,6 +118,6 @@ def test_what_cannot_be_compared_is_not_equal(
     out = capsys.readouterr().out
     assert f"{CHRONY}: not read: Input/output error\n" in out
     assert f"{KEY}: secret, not compared: this machine does not have it\n" in out
-    node.context.reading["worker1"] = Unreachable("ssh: no route")  # type: ignore[index]
+    node.context.reading["worker1"] = Unreachable("ssh: no route")
     assert ended("files", "inventory.py", "worker1", "--diff") == 2
     assert capsys.readouterr().err == "ERROR worker1: ssh: no route\n"

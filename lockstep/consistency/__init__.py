@@ -1,0 +1,1 @@
+"""The check as tests: ``pytest --pyargs lockstep.consistency --inventory INVENTORY``."""
