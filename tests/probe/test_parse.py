@@ -83,7 +83,7 @@ def test_a_file_of_something_else_is_refused(text: str) -> None:
 
 
 def test_a_refusal_names_the_place() -> None:
-    text = json.dumps({"format": 1, "nodes": {"a": {"record": {**EMPTY, "format": 2}}}})
+    text = json.dumps({"format": 1, "nodes": {"a": {"record": {**EMPTY, "format": 0}}}})
     with pytest.raises(ProbeFormatError, match=r"nodes\.a\.record\.format: Input should be 1"):
         loads(text)
 
