@@ -29,6 +29,7 @@ import runpy
 from pathlib import Path
 from unittest.mock import patch
 
+import lockstep.lab_path
 from lab import state
 
 _lab = state.LabState.model_validate_json(Path({lab!r}).read_text(encoding="utf-8"))

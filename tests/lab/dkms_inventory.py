@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import lockstep.lab_path  # noqa: F401
 from lab.state import load_or_exit
 from lockstep.inventory import plan_or_exit
 

@@ -22,10 +22,12 @@ NOT_ASKED_HERE = {
     *("boot_kernels", "loaded_driver", "initramfs_is_due"),
     *("cpus_of_services", "is_healthy", "shipped_by", "cdi_refused"),
     *("selinux_state", "built_modules", "module_trust", "folders_to_make"),
+    *("rdma_driver_waits", "listens", "loaded_rules"),
 }
 """Of boot loaders, huge pages, kernel modules and CPU sets, which containers do not have; what only
 a deploy with something to record asks; what is asked beside a GPU that must be reset; and of
-SELinux, of signed modules and of dnf, which the lab does not use."""
+SELinux, of signed modules, of dnf, of DOCA-OFED and of packet filters, which the lab does not
+use."""
 
 
 @dataclass(frozen=True)

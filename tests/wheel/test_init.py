@@ -52,7 +52,7 @@ def sh(folder: Path, text: str, **environment: str) -> subprocess.CompletedProce
 
 
 def test_the_readme_names_every_file(site: Path) -> None:
-    named = set(re.findall(r"`([\w./]+)`", README))
+    named = set(re.findall(r"`([\w./-]+)`", README))
     for path in site.rglob("*"):
         name = str(path.relative_to(site))
         if path.is_file() and not name.startswith(".venv/"):
