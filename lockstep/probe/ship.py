@@ -165,7 +165,11 @@ def in_pieces(request: Request, folder: str) -> list[str]:
     scripts = [f"printf %s {shlex.quote(piece)} >>{file}" for piece in pieces]
     place = shlex.quote(folder)
     scripts[0] = f"mkdir -m 700 {place} && {scripts[0]}"
-    scripts[-1] += f" && exec 3<{file}; rm -rf {place}; exec {reads} <&3"
+    last = f"exec 3<{file}; rm -rf {place}; exec {reads} <&3"
+    if len(scripts[-1]) + len(last) > LARGEST_PIECE:
+        scripts.append(last)
+    else:
+        scripts[-1] += f" && {last}"
     return [f"sh -c {shlex.quote(script)}" for script in scripts]
 
 
