@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
@@ -12,13 +11,14 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 from paramiko import Channel
 from typing_extensions import override
 
+from lockstep.consistency import nodes
 from lockstep.fleet import gather, read_nodes
 from lockstep.fleet.share import dumps, loads
 from lockstep.probe.lines import MARKER, node_line
@@ -422,16 +422,6 @@ def test_what_is_no_record_is_named(printed: str, reason: str) -> None:
     assert got.reason.startswith(f"reached by ssh, but the output is not a record: {reason}")
 
 
-def consistency() -> ModuleType:
-    path = Path(__file__).parents[1] / "consistency/conftest.py"
-    spec = importlib.util.spec_from_file_location("consistency_conftest", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("hashed", [False, True])
 def test_one_hanging_node_does_not_hang_the_consistency_tests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hashed: bool
@@ -446,12 +436,12 @@ def test_one_hanging_node_does_not_hang_the_consistency_tests(
         tool.write_text(f"#!/bin/sh\n{script}\n")
         tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    tests = consistency()
-    monkeypatch.setattr(tests, "NODE_TIMEOUT_S", 1, raising=False)
     plan = recorded.consistent().plan
-    ways = tests.by_ssh(plan, tmp_path)
-    assert "ServerAliveInterval" in (tmp_path / "config").read_text()
+    config = nodes.ssh_config(plan, tmp_path)
+    assert "ServerAliveInterval" in config.read_text()
+    monkeypatch.setattr(nodes, "NODE_TIMEOUT_S", 1)
+    ways = nodes.by_ssh(plan, config)
     begin = time.monotonic()
-    got = tests.read(ways["worker1"], tests.question(plan.nodes["worker1"], fingerprint=hashed))
+    got = nodes.read(ways["worker1"], nodes.question(plan.nodes["worker1"], fingerprint=hashed))
     assert time.monotonic() - begin < 10
     assert got == Unreachable("no record within 1 s")
