@@ -45,9 +45,14 @@ short one.
 """
 
 
+@cache
+def _whole() -> dict[str, Any]:
+    return schema()
+
+
 def definitions() -> dict[str, dict[str, Any]]:
     """Return the schemas of all parts by class, in the order in which a description uses them."""
-    whole = schema()
+    whole = _whole()
     parts: dict[str, dict[str, Any]] = {}
 
     def add(name: str, part: dict[str, Any]) -> None:
@@ -78,7 +83,7 @@ def _kind(part: dict[str, Any]) -> str:
     """Return the type of a field in words, with its range."""
     if "$ref" in part:
         name = part["$ref"].rpartition("/")[2]
-        choices = schema()["$defs"][name].get("enum")
+        choices = _whole()["$defs"][name].get("enum")
         return _choices(choices) if choices else f"[{name}](#{name.lower()})"
     for choice in ("anyOf", "oneOf"):
         if choice in part:
