@@ -45,8 +45,10 @@ NEEDED_FOR_TESTS = {
     "network-manager": "nmcli",
     "nftables": "nft",
     "openssh-server": "sshd",
+    "policycoreutils": "semodule",
     "rpm": "rpmbuild",
     "semodule-utils": "semodule_package",
+    "setools": "sesearch",
 }
 # Packages that would change the network of a host which already has such files: its tests skip.
 NOT_BESIDE = {

@@ -1,4 +1,4 @@
-"""SELinux of the RHEL family: its mode, a policy module, booleans, and labels of Slurm's folders.
+"""SELinux of the RHEL family: its mode, policy modules, booleans, and labels of Slurm's folders.
 
 Owns     /etc/selinux/config, the modules lockstep_*, and the booleans that the plan names.
 Restart  nothing. The mode becomes enforcing only while no job step runs on the node.
@@ -10,7 +10,14 @@ from __future__ import annotations
 from lockstep.facts.selinux import selinux_state
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, File
-from lockstep.plan.selinux import RDMA_MODULE, RDMA_SOURCE, confines, modules
+from lockstep.plan.selinux import (
+    GDRCOPY_MODULE,
+    GDRCOPY_SOURCE,
+    RDMA_MODULE,
+    RDMA_SOURCE,
+    confines,
+    modules,
+)
 from lockstep.question import Questions
 
 
@@ -34,12 +41,17 @@ ROLE = Declaration(
     more_packages=_packages,
     files=(
         File(path="/etc/selinux/config", template="selinux/config.j2"),
-        # semodule links the module with the whole policy before it loads anything; nothing else
+        # semodule links a module with the whole policy before it loads anything; nothing else
         # can check it.
         File(
             path=RDMA_SOURCE,
             template="selinux/lockstep_container_rdma.cil.j2",
             wanted=lambda plan: RDMA_MODULE in modules(plan),
+        ),
+        File(
+            path=GDRCOPY_SOURCE,
+            template="selinux/lockstep_container_gdrcopy.cil.j2",
+            wanted=lambda plan: GDRCOPY_MODULE in modules(plan),
         ),
     ),
     operations="lockstep.roles.operations.selinux",

@@ -26,7 +26,14 @@ CONFINING_ENGINES = frozenset({"podman"})
 set, and Lockstep sets neither."""
 POLICY = "targeted"
 """SELINUXTYPE of /etc/selinux/config; labels and modules are for this policy."""
-MODULES = (RDMA_MODULE,)
+GDRCOPY_MODULE = "lockstep_container_gdrcopy"
+"""Gives /dev/gdrdrv, for which the policy has no label, the type of the GPUs' device files, so that
+GPU_BOOLEAN opens it to containers as well."""
+GDRCOPY_SOURCE = f"/etc/lockstep/selinux/{GDRCOPY_MODULE}.cil"
+GDRCOPY_LABELS = {"/dev/gdrdrv": "xserver_misc_device_t"}
+"""Path -> type, as the module has it. A file that mknod makes, as gdrcopy's scripts do, gets the
+type of /dev until restorecon sets it; for one that the kernel makes, udev looks the type up."""
+MODULES = (GDRCOPY_MODULE, RDMA_MODULE)
 BIN = "bin_t"
 
 MUNGE = {

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lockstep.catalog import selinux as catalog
+from lockstep.catalog.selinux import GDRCOPY_MODULE as GDRCOPY_MODULE
+from lockstep.catalog.selinux import GDRCOPY_SOURCE as GDRCOPY_SOURCE
 from lockstep.catalog.selinux import GPU_BOOLEAN as GPU_BOOLEAN
 from lockstep.catalog.selinux import POLICY as POLICY
 from lockstep.catalog.selinux import RDMA_MODULE as RDMA_MODULE
@@ -53,14 +55,24 @@ def confines(node: NodePlan) -> bool:
 
 def modules(node: NodePlan) -> dict[str, str]:
     """Return the modules that a node needs, with the path of each one's source."""
-    if not confines(node) or node.hardware.hardware.nics.rdma == "none":
+    if not confines(node):
         return {}
-    return {RDMA_MODULE: RDMA_SOURCE}
+    has_rdma = node.hardware.hardware.nics.rdma != "none"
+    return {
+        **({GDRCOPY_MODULE: GDRCOPY_SOURCE} if _has_gdrcopy(node) else {}),
+        **({RDMA_MODULE: RDMA_SOURCE} if has_rdma else {}),
+    }
+
+
+def _has_gdrcopy(node: NodePlan) -> bool:
+    stack = node.spec.software.nvidia
+    return node.gpu is not None and stack is not None and stack.gdrcopy is not None
 
 
 def _labels(node: NodePlan) -> dict[str, str]:
+    devices = catalog.GDRCOPY_LABELS if GDRCOPY_MODULE in modules(node) else {}
     if node.spec.scheduler is None:
-        return {}
+        return dict(devices)
     programs = {
         unit.program: catalog.BIN
         for role in catalog.DAEMONS
@@ -69,4 +81,4 @@ def _labels(node: NodePlan) -> dict[str, str]:
         # MariaDB has a domain of its own.
         if unit.program.startswith("/usr/sbin/")
     }
-    return {**catalog.MUNGE, **catalog.SLURM, **programs}
+    return {**catalog.MUNGE, **catalog.SLURM, **programs, **devices}

@@ -15,7 +15,7 @@ NODE = "worker3"
 
 
 @cache
-def cluster(mode: str = "enforcing") -> Context:
+def cluster(mode: str = "enforcing", gdrcopy: str | None = None) -> Context:
     def change(wanted: dict[str, Any]) -> None:
         repositories = wanted["software"]["repositories"]
         test_rhel.on_rocky(wanted)
@@ -26,6 +26,7 @@ def cluster(mode: str = "enforcing") -> Context:
                 "driver": recorded.DRIVER,
                 "fabric_manager": recorded.DRIVER,
                 "container_toolkit": "1.19.0",
+                **({"gdrcopy": gdrcopy} if gdrcopy else {}),
             },
             "containers": {"engines": ["podman"]},
         }
@@ -36,6 +37,7 @@ def cluster(mode: str = "enforcing") -> Context:
 def test_the_check_finds_nothing_after_a_deploy() -> None:
     assert recorded.report(cluster()).findings == []
     assert recorded.report(cluster("permissive")).findings == []
+    assert recorded.report(cluster(gdrcopy="2.5.1")).findings == []
 
 
 @pytest.mark.parametrize(

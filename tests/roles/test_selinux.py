@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.catalog.selinux import GPU_BOOLEAN, MUNGE, RDMA_MODULE, SLURM
+from lockstep.catalog.selinux import GDRCOPY_MODULE, GPU_BOOLEAN, MUNGE, RDMA_MODULE, SLURM
 from lockstep.facts.selinux import SelinuxState, selinux_state
 from lockstep.files import ManagedFile, managed
 from lockstep.node.readers import commands as of_commands
@@ -52,9 +52,11 @@ BASE = """\
 (type kernel_t)
 (type {container})
 (type infiniband_device_t)
+(type xserver_misc_device_t)
 (roletype system_r kernel_t)
 (roletype system_r {container})
 (roletype object_r infiniband_device_t)
+(roletype object_r xserver_misc_device_t)
 (sidcontext kernel (system_u system_r kernel_t ((s0) (s0))))
 (allow kernel_t infiniband_device_t (chr_file (read)))
 """
@@ -65,9 +67,14 @@ def node(name: str = "worker3", mode: str = "enforcing") -> NodePlan:
     return test_selinux.cluster(mode).plan.nodes[name]
 
 
-def source() -> ManagedFile:
-    (file,) = [one for one in managed(node(), None, "selinux") if one.path.endswith(".cil")]
+def source(plan: NodePlan | None = None, module: str = RDMA_MODULE) -> ManagedFile:
+    files = managed(plan or node(), None, "selinux")
+    (file,) = [one for one in files if one.path.endswith(f"/{module}.cil")]
     return file
+
+
+def with_gdrcopy() -> NodePlan:
+    return test_selinux.cluster("enforcing", gdrcopy="2.5.1").plan.nodes["worker3"]
 
 
 class Store:
@@ -193,6 +200,20 @@ def test_the_policy_then_allows_the_device_and_nothing_else(store: Store) -> Non
 
 
 @needs_semodule
+def test_the_device_of_gdrcopy_then_has_the_label_of_the_gpus(store: Store) -> None:
+    contexts = store.root / "etc/selinux/targeted/contexts/files/file_contexts"
+    plan = with_gdrcopy()
+    file = source(plan, GDRCOPY_MODULE)
+    store.write(file)
+    assert "gdrdrv" not in (contexts.read_text() if contexts.exists() else "")
+    done = store.run(f"semodule -i {file.path}")
+    assert (done.returncode, done.stderr) == (0, "")
+    ((_, kind, label),) = [line.split() for line in contexts.read_text().splitlines()]
+    assert (kind, label) == ("-c", "system_u:object_r:xserver_misc_device_t:s0")
+    assert label.split(":")[2] == plan.selinux.labels["/dev/gdrdrv"]
+
+
+@needs_semodule
 def test_a_policy_without_the_types_stays_as_it_was(tmp_path: Path) -> None:
     store = Store(tmp_path, container="other_t")
     store.write(source())
@@ -227,6 +248,16 @@ def test_what_a_worker_gets_and_what_a_head_gets() -> None:
     assert {**MUNGE, **SLURM}.items() <= head.selinux.labels.items()
     assert worker.selinux.labels["/usr/sbin/slurmd"] == "bin_t"
     assert {"/usr/sbin/slurmctld", "/usr/sbin/slurmdbd"} <= head.selinux.labels.keys()
+
+
+def test_only_a_worker_with_gdrcopy_gets_the_label_of_its_device() -> None:
+    plan = with_gdrcopy()
+    assert plan.selinux.loaded == {
+        GDRCOPY_MODULE: source(plan, GDRCOPY_MODULE).path,
+        RDMA_MODULE: source(plan).path,
+    }
+    assert "/dev/gdrdrv" in plan.selinux.labels
+    assert "/dev/gdrdrv" not in node().selinux.labels
 
 
 def test_without_a_declared_mode_nothing_of_selinux_is_kept() -> None:
@@ -407,7 +438,7 @@ def test_a_kernel_without_selinux_has_no_booleans_and_labels_to_set() -> None:
     plan = node().selinux
     readings = {
         "selinux.mode": {"running": "disabled", "persisted": "permissive", "policy": "targeted"},
-        "selinux.modules": {RDMA_MODULE: "absent"},
+        "selinux.modules": dict.fromkeys(plan.modules, "absent"),
         "slurm.steps": 0,
     }
     taken = Taken({name: {"value": value} for name, value in readings.items()})

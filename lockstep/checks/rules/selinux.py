@@ -21,7 +21,7 @@ from lockstep.checks.rule import (
     some,
 )
 from lockstep.node.readers.reading import ABSENT
-from lockstep.plan.selinux import POLICY, RDMA_SOURCE
+from lockstep.plan.selinux import GDRCOPY_SOURCE, POLICY, RDMA_SOURCE
 
 MODE, MODULES = "selinux.mode", "selinux.modules"
 BOOLEANS, LABELS = "selinux.booleans", "selinux.labels"
@@ -112,14 +112,19 @@ RULES = (
     Rule(
         id="selinux.module",
         claim="The policy has the planned modules of Lockstep, and no other of them.",
-        why="Without its module, a container cannot open RDMA devices, and NCCL falls back to TCP.",
+        why=(
+            "Without its module, a container cannot open RDMA devices, and NCCL falls back to TCP; "
+            "or it cannot open GDRCopy's device."
+        ),
         blind="Modules of others. Rules that a later module denies again.",
         source="semodule(8), --checksum: the SHA256 of a module's source in CIL",
         reading=MODULES,
         expected=each(_sums),
         repair=by_role("selinux"),
         applies=has_role("selinux"),
-        explained_by=(Cause("file.content", device=RDMA_SOURCE),),
+        explained_by=tuple(
+            Cause("file.content", device=source) for source in (GDRCOPY_SOURCE, RDMA_SOURCE)
+        ),
     ),
     Rule(
         id="selinux.boolean",
@@ -135,10 +140,11 @@ RULES = (
     ),
     Rule(
         id="selinux.label",
-        claim="Programs, files and folders of munge and Slurm have the labels of the policy.",
+        claim="Files of munge and Slurm, and GDRCopy's device file, have the labels of the policy.",
         why=(
             "systemd starts a program with another label in the wrong domain or not at all, and "
-            "confined services such as logrotate cannot use the files."
+            "confined services such as logrotate cannot use the files. Containers cannot open "
+            "/dev/gdrdrv with the label of /dev."
         ),
         blind="Files below the folders. Other paths, which restorecon -Rnv shows.",
         source="the policy of RHEL 9 (selinux-policy, branch c9s), asked with matchpathcon(8)",
