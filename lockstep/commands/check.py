@@ -13,6 +13,7 @@ from statistics import median_high
 from lockstep.checks.engine import check
 from lockstep.checks.growth import counter_families
 from lockstep.checks.rule import Rule
+from lockstep.checks.site import rules_of
 from lockstep.commands import (
     INVENTORY,
     PUBLIC,
@@ -61,6 +62,8 @@ def _run(arguments: argparse.Namespace) -> int:
         command=_command(arguments),
         at=median_high(taken) if taken else time.time(),
         duration_s=time.monotonic() - began,
+        cluster=plan.spec.name,
+        titles={rule.id: rule.claim for rule in rules_of(plan.spec)},
         unread=tuple(n for n in report.nodes if isinstance(reading[n], Unreachable)),
         rules=tuple(arguments.rule or ()),
         severity=arguments.severity or "",

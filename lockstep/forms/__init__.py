@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,10 @@ class Run:
     at: float
     """Unix time at which the nodes were read."""
     duration_s: float
+    cluster: str = ""
+    """Name of the cluster."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Rule -> what it claims, as one sentence; the built-in rules and those of the site."""
     unread: tuple[str, ...] = ()
     """Nodes without a record."""
     rules: tuple[str, ...] = ()

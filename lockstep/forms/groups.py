@@ -83,7 +83,12 @@ class Group:
     @property
     def anchor(self) -> str:
         """Return an identifier that is unique within a report."""
-        return "-".join((self.first.rule, self.first.severity, *self.first.status.split()))
+        return anchor(self.first)
+
+
+def anchor(finding: Finding) -> str:
+    """Return the identifier of the finding's group, unique within a report."""
+    return "-".join((finding.rule, finding.severity, *finding.status.split()))
 
 
 def rank(finding: Finding) -> tuple[int, int]:

@@ -246,5 +246,7 @@ def test_a_page_is_written(inventory: str) -> None:
     assert status(inventory, "--html", "report.html") == 1
     page = Path("report.html").read_text()
     assert "7 GPUs" in page
+    assert "<title>recorded, 2026-11-20 " in page
+    assert "Every node has as many GPUs as its hardware class declares." in page
     assert "8 nodes follow every rule" in page
     assert status(inventory, "--html", "/no/such/folder/x") == 3

@@ -12,7 +12,15 @@ from lockstep.report import Finding, Report, Severity, Status, fold
 
 NODES = tuple(f"worker{number:04}" for number in range(1, 2001))
 UNREAD = NODES[19::50]
-RUN = Run("prod.py", "lockstep check prod.py", 1_790_000_000.0, 41.25, UNREAD)
+RUN = Run(
+    "prod.py",
+    "lockstep check prod.py",
+    1_790_000_000.0,
+    41.25,
+    cluster="prod",
+    titles={"gpu.ecc": "All GPUs have ECC on.", "os.locale": "Nodes have the declared locale."},
+    unread=UNREAD,
+)
 DEPLOY = "pyinfra -y prod.py deploys/worker.py --limit {}"
 WARNING = Severity.WARNING.value
 
