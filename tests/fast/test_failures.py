@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import time
@@ -38,7 +37,7 @@ def short():
 
 @operation(limit_s=limits.LONG_S)
 def packages():
-    yield "sleep 4"
+    yield "sleep 2.5"
 
 @operation()
 def last():
@@ -54,25 +53,37 @@ SHORT = (
 )
 
 
+NAMES = ("hangs", "fails1", "fails2", "good")
+RUNS = {"fast": ("1",), "plain": ("0",), "no-wait": ("1", "--no-wait")}
+"""LOCKSTEP_FAST, and the options of pyinfra."""
+
+
 @pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    found = Hosts(tmp_path_factory.mktemp("hosts"), ("hangs", "fails1", "fails2", "good"))
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Hosts]]:
+    """Hosts for each run: the runs mostly wait, and can do so together."""
+    found: dict[str, Hosts] = {}
     try:
+        for run in RUNS:
+            found[run] = Hosts(tmp_path_factory.mktemp(run), NAMES)
         yield found
     finally:
-        found.end()
+        for hosts in found.values():
+            hosts.end()
 
 
-def run(hosts: Hosts, *options: str, fast: str = "1") -> tuple[str, int, set[str]]:
+def begin(hosts: Hosts, *options: str, fast: str = "1") -> subprocess.Popen[str]:
     for path in hosts.folder.glob("*.done"):
         path.unlink()
     deploy = f"SHORT = {SHORT!r}\n{DEPLOY}".replace("FOLDER", str(hosts.folder))
-    began = hosts.begin(SCALED + hosts.inventory(), deploy, *options, LOCKSTEP_FAST=fast)
+    return hosts.begin(SCALED + hosts.inventory(), deploy, *options, LOCKSTEP_FAST=fast)
+
+
+def finish(hosts: Hosts, began: subprocess.Popen[str]) -> tuple[str, int, set[str]]:
     try:
         said, _ = began.communicate(timeout=120)
     except subprocess.TimeoutExpired:
         began.kill()
-        pytest.fail(f"not over after 120 s:\n{began.communicate()[0]}")
+        said = f"not over after 120 s:\n{began.communicate()[0]}"
     return said, began.returncode, {path.stem for path in hosts.folder.glob("*.done")}
 
 
@@ -81,44 +92,46 @@ class TestOverSsh:
 
     pytestmark = over_ssh
 
-    @pytest.mark.parametrize(("options", "fast"), [((), "1"), ((), "0"), (("--no-wait",), "1")])
-    def test_a_hanging_command_is_ended_and_its_node_is_named(
-        self, hosts: Hosts, options: tuple[str, ...], fast: str
-    ) -> None:
-        """A healthy one that takes twice as long, but may, is not given up."""
-        said, status, done = run(hosts, "-y", *options, fast=fast)
-        assert (status, done) == (1, {"good"}), said
-        assert "Traceback" not in said, said
-        listing = said.partition("--> 3 nodes failed:")[2]
-        assert re.search(
-            r"^    hangs: Short: not done within its limit of 2 s; its command was ended .*Next: ",
-            listing,
-            re.MULTILINE,
-        ), said
-        assert "    2 nodes, fails[1-2]: Short: no disk. Next: " in listing, said
-        hanging = int((hosts.folder / "pid").read_text())
-        for _ in range(50):
-            if not _runs(hanging):
-                return
-            time.sleep(0.1)
-        pytest.fail("the command is still there")
+    def test_a_hanging_command_is_ended_and_its_node_is_named(self, sets: dict[str, Hosts]) -> None:
+        """A healthy one that takes longer, but may, is not given up."""
+        begun = {
+            run: begin(sets[run], "-y", *options, fast=fast)
+            for run, (fast, *options) in RUNS.items()
+        }
+        ended = {run: finish(sets[run], process) for run, process in begun.items()}
+        for run, (said, status, done) in ended.items():
+            assert (status, done) == (1, {"good"}), said
+            assert "Traceback" not in said, said
+            listing = said.partition("--> 3 nodes failed:")[2]
+            assert re.search(
+                r"^    hangs: Short: not done within its limit of 2 s; its command was ended .*"
+                r"Next: ",
+                listing,
+                re.MULTILINE,
+            ), said
+            assert "    2 nodes, fails[1-2]: Short: no disk. Next: " in listing, said
+            assert _ends(int((sets[run].folder / "pid").read_text())), "the command is still there"
 
-    def test_a_limit_can_be_given_for_a_run(self, hosts: Hosts) -> None:
-        said, status, _ = run(hosts, "-y", "--limit", "hangs", "--data", "_timeout=3")
+    def test_a_limit_can_be_given_for_a_run_and_a_run_without_failures_lists_none(
+        self, sets: dict[str, Hosts]
+    ) -> None:
+        limited = begin(sets["fast"], "-y", "--limit", "hangs", "--data", "_timeout=3")
+        healthy = begin(sets["no-wait"], "-y", "--limit", "good", "--no-wait")
+        said, status, _ = finish(sets["fast"], limited)
+        of_healthy = finish(sets["no-wait"], healthy)
         assert status == 1
         assert "not done within its limit of 3 s" in said, said
-
-    def test_a_run_without_failures_lists_none(self, hosts: Hosts) -> None:
-        said, status, done = run(hosts, "-y", "--limit", "good", "--no-wait")
+        said, status, done = of_healthy
         assert (status, done) == (0, {"good"}), said
         assert "failed:" not in said
 
 
-def _runs(pid: int) -> bool:
-    if not Path(f"/proc/{pid}").exists():
-        return False
-    os.kill(pid, 0)
-    return True
+def _ends(pid: int) -> bool:
+    for _ in range(50):
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def test_equal_failures_are_one_line_whatever_addresses_they_contain() -> None:

@@ -18,17 +18,17 @@ pytestmark = [
 
 LIMITS = """\
 from lockstep.fast import ssh as _ssh, watch as _watch
-_ssh.READ_WITHIN_S, _ssh.KILL_AFTER_S, _ssh.LONGER_HERE_S = 5.0, 1, 10.0
+_ssh.READ_WITHIN_S, _ssh.KILL_AFTER_S, _ssh.LONGER_HERE_S = 3.0, 1, 4.0
 _watch.EVERY_S = 60.0
 """
 """A node that is silent runs into one time limit only: here that of a reading."""
-WATCHED = "_watch.EVERY_S = 3.0\n"
+WATCHED = "_watch.EVERY_S = 1.5\n"
 DECLARED = """
 from lockstep.facts import reading as _reading
 from lockstep.fast import connector as _connector, reader as _reader
 from tests.fast.facts import line_of as _line_of
-_ssh.READ_WITHIN_S = 8.0
-_reader.LIMIT_S, _reader.LONGER_HERE_S = 6.0, 2.0
+_ssh.READ_WITHIN_S = 5.0
+_reader.LIMIT_S, _reader.LONGER_HERE_S = 3.0, 1.5
 _files = [_line_of(path) for path in ("/proc/version", "/proc/uptime")]
 _connector.declared = lambda plan, roles: [one.parts() for one in _files]
 """
@@ -82,10 +82,10 @@ LOST = f"{ITS_SSHD}; kill -9 $p; sleep 60"
 STOPPED = f"{ITS_SSHD}; kill -STOP $p; sleep 60"
 CUT = "touch $FOLDER/cut.is-cut; sleep 60"
 FAULTS = {  # host -> what a reading does there, and the reason why it cannot be read
-    "time-out": ("sleep 60", "the command did not finish within 5 s"),
+    "time-out": ("sleep 60", "the command did not finish within 3 s"),
     "stubborn": (
         "trap '' TERM; for i in $(seq 60); do sleep 1; done",
-        "the command did not finish within 5 s",
+        "the command did not finish within 3 s",
     ),
     "no-python3": ("python3.none -c 1; exit $?", "the command failed: sh: 1: python3.none: not "),
     "failing": ("echo dpkg is broken >&2; exit 1", "the command failed: dpkg is broken"),
@@ -94,18 +94,19 @@ FAULTS = {  # host -> what a reading does there, and the reason why it cannot be
     "binary": (r"printf '1\n\377\376\n'; exit 0", "the output is not UTF-8 text"),
     "sudo": ("exit 0", "sudo refused: sudo: a password is required. Next: "),
     "lost": (LOST, "connection lost: "),
-    "stopped": (STOPPED, "no answer within 15 s"),
-    "cut": (CUT, "no answer within 15 s"),
+    "stopped": (STOPPED, "no answer within 7 s"),
+    "cut": (CUT, "no answer within 7 s"),
 }
 WITH_PYINFRA = ("no-python3", "failing", "silent", "garbage", "lost")
 """Faults that an operation keeps to a host that pyinfra's own connector is connected with."""
 COMMANDS = {  # host -> a command that changes the node, and what is said
     "sudo": ("exit 0", "sudo refused: sudo: a password is required. Next: "),
     "lost": (LOST, "connection lost: "),
-    "stopped": (STOPPED, "connection lost: no answer to 3 keepalive requests, one every 3 s"),
-    "cut": (CUT, "connection lost: no answer to 3 keepalive requests, one every 3 s"),
+    "stopped": (STOPPED, "connection lost: no answer to 3 keepalive requests, one every 1.5 s"),
+    "cut": (CUT, "connection lost: no answer to 3 keepalive requests, one every 1.5 s"),
 }
 GOOD = {"good1", "good2"}
+ONLY_GOOD = tuple(word for name in sorted(GOOD) for word in ("--limit", name))
 PHASES = {"dry": ("--dry",), "prepare": (), "execute": ("-y",)}
 SUDO = """\
 #!/bin/sh
@@ -128,16 +129,23 @@ class Ran:
         return [line for line in self.said.splitlines() if f"[{host}] " in line]
 
 
+Sets = dict[str, Hosts]
+"""A set of hosts for each way to read: the runs of a test mostly wait, and can do so together."""
+
+
 @pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    found = Hosts(tmp_path_factory.mktemp("hosts"), (*FAULTS, *GOOD))
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sets]:
+    found: Sets = {}
     try:
-        sudo = found.programs / "sudo"
-        sudo.write_text(SUDO)
-        sudo.chmod(0o755)
+        for fast in ("fast", "plain"):
+            found[fast] = Hosts(tmp_path_factory.mktemp(fast), (*FAULTS, *GOOD))
+            sudo = found[fast].programs / "sudo"
+            sudo.write_text(SUDO)
+            sudo.chmod(0o755)
         yield found
     finally:
-        found.end()
+        for hosts in found.values():
+            hosts.end()
 
 
 def case(does: dict[str, tuple[str, str]], otherwise: str) -> str:
@@ -146,22 +154,42 @@ def case(does: dict[str, tuple[str, str]], otherwise: str) -> str:
     return f"case $NODE in {each} esac; {otherwise}"
 
 
+def run_both(sets: Sets, deploy: str, command: str, *options: str, more: str = "") -> list[Ran]:
+    """Run a deploy with and without the fast path at the same time."""
+    begun = {
+        fast: begin(hosts, hosts.inventory() + more, deploy, command, *options, fast=fast)
+        for fast, hosts in sets.items()
+    }
+    return [finish(sets[fast], process) for fast, process in begun.items()]
+
+
 def run(hosts: Hosts, inventory: str, deploy: str, command: str, *options: str, fast: str) -> Ran:
     """Run a deploy, and wait until it is over."""
+    return finish(hosts, begin(hosts, inventory, deploy, command, *options, fast=fast))
+
+
+def begin(
+    hosts: Hosts, inventory: str, deploy: str, command: str, *options: str, fast: str
+) -> subprocess.Popen[str]:
+    """Start a deploy."""
     for path in (*hosts.folder.glob("*.done"), *hosts.folder.glob("*.is-cut")):
         path.unlink()
     text = f"{IMPORTS}COMMAND = {command!r}\n{deploy}{LAST}"
-    began = hosts.begin(
+    return hosts.begin(
         LIMITS + inventory,
         text.replace("$FOLDER", str(hosts.folder)),
         *options,
         LOCKSTEP_FAST="0" if fast == "plain" else "1",
     )
+
+
+def finish(hosts: Hosts, began: subprocess.Popen[str]) -> Ran:
+    """Wait until a deploy is over. One that hangs is ended, and has the status of SIGKILL."""
     try:
-        said, _ = began.communicate(timeout=240)
+        said, _ = began.communicate(timeout=120)
     except subprocess.TimeoutExpired:
         began.kill()
-        pytest.fail(f"not over after 240 s:\n{began.communicate()[0]}")
+        said = f"not over after 120 s:\n{began.communicate()[0]}"
     done = {path.stem for path in hosts.folder.glob("*.done")}
     return Ran(said, began.returncode, done)
 
@@ -173,19 +201,18 @@ def assert_each_is_named(ran: Ran, faults: tuple[str, ...]) -> None:
         assert line.count("Next: ") == 1
 
 
-@pytest.mark.parametrize("fast", ["fast", "plain"])
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_node_that_cannot_be_read_fails_alone(hosts: Hosts, phase: str, fast: str) -> None:
+def test_a_node_that_cannot_be_read_fails_alone(sets: Sets, phase: str) -> None:
     """Each of the others finishes and passes the barrier."""
-    reads = case(FAULTS, "echo 2")
-    ran = run(hosts, hosts.inventory(), READS, reads, *PHASES[phase], fast=fast)
-    assert (ran.status, ran.done) == (1, set() if phase == "dry" else GOOD), ran.said
-    assert "Traceback" not in ran.said, ran.said
-    assert_each_is_named(ran, tuple(FAULTS))
+    for ran in run_both(sets, READS, case(FAULTS, "echo 2"), *PHASES[phase]):
+        assert (ran.status, ran.done) == (1, set() if phase == "dry" else GOOD), ran.said
+        assert "Traceback" not in ran.said, ran.said
+        assert_each_is_named(ran, tuple(FAULTS))
 
 
-def test_so_does_one_whose_reading_began_when_it_was_connected(hosts: Hosts) -> None:
+def test_so_does_one_whose_reading_began_when_it_was_connected(sets: Sets) -> None:
     """The question reads it once more, and says why it cannot be read."""
+    hosts = sets["fast"]
     python3 = hosts.programs / "python3"
     does = case(FAULTS, f'exec {sys.executable} "$@"').replace("$FOLDER", str(hosts.folder))
     python3.write_text(f"#!/bin/sh\n{does}\n")
@@ -212,30 +239,40 @@ def test_so_does_one_whose_reading_began_when_it_was_connected(hosts: Hosts) -> 
         assert line.count("Next: ") == 1
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_pyinfra_s_own_connector_keeps_some_faults_to_their_nodes(hosts: Hosts, phase: str) -> None:
+@pytest.mark.parametrize("phase", ["prepare", "execute"])
+def test_pyinfra_s_own_connector_keeps_some_faults_to_their_nodes(sets: Sets, phase: str) -> None:
     """It is what is left where Lockstep's connector is not installed."""
+    hosts = sets["plain"]
     limit = (word for name in (*WITH_PYINFRA, *GOOD) for word in ("--limit", name))
     reads = case(FAULTS, "echo 2")
     ran = run(hosts, hosts.inventory(""), READS, reads, *PHASES[phase], *limit, fast="plain")
-    assert (ran.status, ran.done) == (1, set() if phase == "dry" else GOOD), ran.said
+    assert (ran.status, ran.done) == (1, GOOD), ran.said
     for fault in WITH_PYINFRA:
         assert any(f"{fault} failed: Answer could not be read" in one for one in ran.about(fault))
 
 
-@pytest.mark.parametrize("fast", ["fast", "bringing a reading", "plain"])
-def test_a_command_that_gets_no_answer_fails_its_node_alone(hosts: Hosts, fast: str) -> None:
-    """However long commands may be; and one that prints what is not text is none of them."""
-    does = {**COMMANDS, "binary": (r"printf '\377\n'", "Success")}
-    inventory, deploy = hosts.inventory() + WATCHED, RUNS
-    if fast == "bringing a reading":
-        inventory += DECLARED
-        deploy = deploy.replace("    yield", "    ask(host, line_of('/proc/version'))\n    yield")
-    ran = run(hosts, inventory, deploy, case(does, "true"), "-y", "-vvv", fast=fast)
+def assert_others_go_on(ran: Ran, does: dict[str, tuple[str, str]]) -> None:
     assert (ran.status, ran.done) == (1, {*FAULTS} - {*COMMANDS} | GOOD), ran.said
     assert "Traceback" not in ran.said, ran.said
     for name, (_, why) in does.items():
         assert any(why in line for line in ran.about(name)), ran.said
+
+
+RUN = {**COMMANDS, "binary": (r"printf '\377\n'", "Success")}
+
+
+def test_a_command_that_gets_no_answer_fails_its_node_alone(sets: Sets) -> None:
+    """However long commands may be; and one that prints what is not text is none of them."""
+    for ran in run_both(sets, RUNS, case(RUN, "true"), "-y", "-vvv", more=WATCHED):
+        assert_others_go_on(ran, RUN)
+
+
+def test_so_does_one_that_brings_a_reading(sets: Sets) -> None:
+    hosts = sets["fast"]
+    inventory = hosts.inventory() + WATCHED + DECLARED
+    deploy = RUNS.replace("    yield", "    ask(host, line_of('/proc/version'))\n    yield")
+    ran = run(hosts, inventory, deploy, case(RUN, "true"), "-y", "-vvv", fast="fast")
+    assert_others_go_on(ran, RUN)
 
 
 COMPUTES = """
@@ -248,23 +285,18 @@ def computes():
         yield f"echo {host.get_fact(Answer, command=COMMAND)}"
     else:
         for _ in range(2):
-            gevent.sleep(1)  # the others have asked
-            blocks(6)
+            gevent.sleep(0.5)  # the others have asked
+            blocks(3.5)
 
 computes()
 """
 
 
-@pytest.mark.parametrize("fast", ["fast", "plain"])
-def test_a_healthy_node_is_not_given_up_while_this_process_computes(
-    hosts: Hosts, fast: str
-) -> None:
+def test_a_healthy_node_is_not_given_up_while_this_process_computes(sets: Sets) -> None:
     """Its answer, and its signs of life, are there: nobody has looked at them."""
-    short = "_ssh.READ_WITHIN_S = 4.0\n_ssh.LONGER_HERE_S = 1.0\n_watch.EVERY_S = 1.0\n"
-    limit = (word for name in GOOD for word in ("--limit", name))
-    inventory = hosts.inventory() + short
-    ran = run(hosts, inventory, COMPUTES, "sleep 1.5; echo 1", "-y", *limit, fast=fast)
-    assert (ran.status, ran.done) == (0, GOOD), ran.said
+    short = "_ssh.READ_WITHIN_S = 2.0\n_ssh.LONGER_HERE_S = 0.5\n_watch.EVERY_S = 0.5\n"
+    for ran in run_both(sets, COMPUTES, "sleep 0.8; echo 1", "-y", *ONLY_GOOD, more=short):
+        assert (ran.status, ran.done) == (0, GOOD), ran.said
 
 
 FED = 300_000
@@ -279,11 +311,10 @@ feeds()
 """
 
 
-@pytest.mark.parametrize("fast", ["fast", "plain"])
-def test_standard_input_of_a_command_arrives_whole(hosts: Hosts, fast: str) -> None:
+def test_standard_input_of_a_command_arrives_whole(sets: Sets) -> None:
     """paramiko ends it when nothing refers to its file; a write behind that never returned."""
-    limit = (word for name in GOOD for word in ("--limit", name))
-    ran = run(hosts, hosts.inventory(), FEEDS, "true", "-y", *limit, fast=fast)
-    assert (ran.status, ran.done) == (0, GOOD), ran.said
-    sizes = {(hosts.folder / f"{name}.fed").stat().st_size for name in GOOD}
-    assert sizes == {FED + 1}  # pyinfra ends the last line
+    runs = run_both(sets, FEEDS, "true", "-y", *ONLY_GOOD)
+    for hosts, ran in zip(sets.values(), runs, strict=True):
+        assert (ran.status, ran.done) == (0, GOOD), ran.said
+        sizes = {(hosts.folder / f"{name}.fed").stat().st_size for name in GOOD}
+        assert sizes == {FED + 1}  # pyinfra ends the last line
