@@ -172,8 +172,11 @@ def left_over(
         reading: the node's reading ``manifest``.
         installed: the packages that are installed on the node.
     """
-    names = plan.once(planned, lambda: planned(plan))
-    unmanaged = set(plan.spec.unmanaged)
+    whole = plan.with_every_role
+    names = whole.once(planned, lambda: planned(whole))
+    if plan.manages_nothing:
+        return ()
+    unmanaged = plan.unmanaged
     return tuple(
         _as_left_over(section, name, entry, installed)
         for section in SECTIONS

@@ -42,6 +42,7 @@ NOT_DECLARED = {
     "Cluster.records_dir": "the user's state folder",
     "Cluster.secrets_dir": "the user's state folder",
     "Cluster.unmanaged": "it switches roles off",
+    "NodeGroup.unmanaged": "it switches roles off",
     "Firewall.services": "the cluster's own services are open already",
     "Gpu.clocks_mhz": "locked clocks cost speed; they are for measurements",
     "Gpu.compute_mode": "Slurm gives each GPU to one job",

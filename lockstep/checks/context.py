@@ -138,8 +138,8 @@ class View:
 
 
 def has_role(name: str) -> Callable[[View], bool]:
-    """Return a function that tests whether a node has a role."""
-    return lambda view: name in view.plan.roles
+    """Return a function that tests whether a node has a role, even one that the site manages."""
+    return lambda view: name in view.plan.managed_or_not
 
 
 def shared(look: Callable[[View], Items], reading: str) -> Callable[[View], Items]:

@@ -52,7 +52,7 @@ class Evaluation:
         rule = self.rule
         if not rule.judges(view):
             return
-        declared = rule.expected.judged(view)
+        declared = rule.expected_on(view).judged(view)
         one = self._sorted(_items(rule, view, declared))
         without = {device: why for device, why in one.unread.items() if why.is_not_available}
         self._found += [
@@ -112,7 +112,7 @@ class Evaluation:
     def _differing(
         self, view: View, items: dict[str, JsonValue], declared: Mapping[str, JsonValue] | None
     ) -> None:
-        rule, expected = self.rule, self.rule.expected
+        rule, expected = self.rule, self.rule.expected_on(view)
         each = declared or {}
         if declared is None and expected.by_device is not None:
             each = expected.by_device(view)
@@ -168,7 +168,7 @@ class _Sorted:
 
 def _judged_items(rule: Rule, view: View) -> Items:
     """Return the items that a rule checks on a node, each reduced to the part that matters."""
-    return _picked(rule, _items(rule, view, rule.expected.judged(view)))
+    return _picked(rule, _items(rule, view, rule.expected_on(view).judged(view)))
 
 
 def _picked(rule: Rule, items: Items) -> Items:

@@ -31,7 +31,9 @@ def judgements(plan: NodePlan) -> tuple[Judgement, ...]:
     return tuple(
         replace(one, rule=rule.id, at_jobs=rule.on_node.when is Local.JOBS)
         for rule in rules_of(plan.spec)
-        if rule.on_node is not None and rule.judges(view)
+        if rule.on_node is not None
+        and rule.judges(view)
+        and plan.manages(rule.expected.set_by or rule.repair.owner)
         for one in (rule.on_node.judgements or partial(_as_data, rule))(view)
     )
 

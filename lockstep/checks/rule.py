@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pydantic import JsonValue
 
@@ -122,11 +123,18 @@ class Expected:
     default: str | None = None
     """The reading with the device's own default, for devices without a declared value."""
     bound: Bound = Bound.AT_LEAST
+    set_by: str = ""
+    """The role from whose settings the value follows, if a person does the repair."""
 
     @property
     def is_declared(self) -> bool:
         """Return whether the description can declare a value."""
         return self.common is not None or self.by_device is not None
+
+    @cached_property
+    def undeclared(self) -> Expected:
+        """Only the device's own default, for a role that the site manages itself."""
+        return Expected(default=self.default, bound=self.bound)
 
     def judged(self, view: View) -> Mapping[str, JsonValue] | None:
         """Return the declared values of the devices to check, or None to check all devices."""
@@ -342,12 +350,32 @@ class Rule:
     def judges(self, view: View) -> bool:
         """Return whether the rule applies to a node and is not switched off for it.
 
-        A rule with declared values does not apply if the role that sets them is unmanaged.
+        A rule whose values only an unmanaged role declares does not apply.
         """
-        if self.expected.is_declared and self.repair.owner in view.plan.spec.unmanaged:
-            return False
+        if self.expected.is_declared:
+            left = self.expected_on(view)
+            if not (left.is_declared or left.default or self.peers):
+                return False
         change = self.change(view)
         return (change is None or change.off is None) and self.applies(view)
+
+    def expected_on(self, view: View) -> Expected:
+        """Return what is expected on a node, without what unmanaged roles would set."""
+        if not view.plan.unmanaged:
+            return self.expected
+        if not view.plan.manages(self.expected.set_by or self.repair.owner):
+            return self.expected.undeclared
+        roles, by_device = self.repair.roles, self.expected.by_device
+        if roles is None or by_device is None:
+            return self.expected
+        return replace(
+            self.expected,
+            by_device=lambda view: {
+                device: value
+                for device, value in by_device(view).items()
+                if view.plan.unmanaged.isdisjoint(roles(view, device))
+            },
+        )
 
     def severity_on(self, view: View, device: str) -> Severity:
         """Return how severe a difference is on a node."""

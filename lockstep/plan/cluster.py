@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -102,6 +102,13 @@ class ClusterPlan:
         }
 
     @cached_property
+    def with_every_role(self) -> ClusterPlan:
+        """The plan as it would be if the site managed no role itself."""
+        groups = tuple(one.model_copy(update={"unmanaged": ()}) for one in self.spec.nodes)
+        spec = self.spec.model_copy(update={"unmanaged": (), "nodes": groups})
+        return self if spec == self.spec else replace(self, spec=spec)
+
+    @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The stages of all roles, in deploy order."""
         return ordered(self.roles)
@@ -124,7 +131,7 @@ class ClusterPlan:
     def notes(self) -> tuple[str, ...]:
         """What the plan leaves out, and what of it is not verified, one line each."""
         return (
-            *notes.left_out(self.spec),
+            *self.left_out,
             *topology.objections(self.spec),
             *notes.gpudirect(self.spec),
             *notes.not_verified(self.spec),
@@ -133,7 +140,7 @@ class ClusterPlan:
     @property
     def left_out(self) -> tuple[str, ...]:
         """What neither the plan nor the check covers, one line each."""
-        return tuple(notes.left_out(self.spec))
+        return (*notes.unmanaged(self.spec), *notes.left_out(self.spec))
 
     @property
     def configless(self) -> bool:

@@ -76,7 +76,7 @@ def doca_packages(plan: NodePlan) -> dict[str, str]:
 
     Empty for another RDMA stack, and for nodes without RDMA devices.
     """
-    if not has_rdma(plan) or "rdma" in plan.spec.unmanaged:
+    if not has_rdma(plan) or not plan.manages("rdma"):
         return {}
     own_kernel = plan.hardware.hardware.boot_loader != "none"
     wanted = doca.WITH_MODULES if own_kernel else doca.WITHOUT_MODULES

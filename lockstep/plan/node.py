@@ -18,6 +18,7 @@ from lockstep.plan.nvidia import NvidiaPlan
 from lockstep.plan.system import Software, System
 from lockstep.spec import Cluster, Node, NodeRole, Service
 from lockstep.spec.hardware import Gpu
+from lockstep.spec.model import EVERY_ROLE
 
 if TYPE_CHECKING:
     from lockstep.plan.cluster import ClassPlan, ClusterPlan
@@ -96,12 +97,41 @@ class NodePlan:
         need them. Roles that the site manages itself (``unmanaged``) are left out, too.
         """
         return {
+            name: role for name, role in self.managed_or_not.items() if name not in self.unmanaged
+        }
+
+    @cached_property
+    def managed_or_not(self) -> dict[str, Declaration]:
+        """The roles of the node by name, with those that the site manages itself."""
+        return {
             role.name: self._local(role)
             for role in self.cluster.roles
-            if role.name not in self.spec.unmanaged
-            and self.release.supports(role.name)
-            and role.when(self)
+            if self.release.supports(role.name) and role.when(self)
         }
+
+    @cached_property
+    def unmanaged(self) -> frozenset[str]:
+        """The names of all roles that the site manages itself on the nodes of this group."""
+        made, key = self.cluster.made, ("unmanaged", self.node.group)
+        if key not in made:
+            group, names = self.spec.nodes[self.node.group], [r.name for r in self.cluster.roles]
+            made[key] = frozenset(one for one in names if not self.spec.manages(one, group))
+        found: frozenset[str] = made[key]
+        return found
+
+    @property
+    def manages_nothing(self) -> bool:
+        """Whether the description leaves every role on this node to the site ("all")."""
+        return not self.spec.manages(EVERY_ROLE, self.spec.nodes[self.node.group])
+
+    @property
+    def with_every_role(self) -> NodePlan:
+        """The plan as it would be if the site managed no role itself."""
+        return self.cluster.with_every_role.nodes[self.name] if self.unmanaged else self
+
+    def manages(self, role: str) -> bool:
+        """Return whether Lockstep manages a role here; True for a name that no role has."""
+        return role not in self.unmanaged
 
     def _local(self, role: Declaration) -> Declaration:
         """Return a role with the names of the node's release, the same object for all nodes."""
@@ -116,7 +146,8 @@ class NodePlan:
     def kind(self) -> Hashable:
         """A key that is the same for all nodes that differ only in their names and addresses."""
         interfaces = tuple((one.name, one.purpose, one.manager) for one in self.interfaces)
-        return (self.role, *self.hardware.key, self.node.runs, tuple(self.roles), interfaces)
+        roles = (tuple(self.roles), tuple(self.managed_or_not))
+        return (self.role, *self.hardware.key, self.node.runs, *roles, interfaces)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return a value that is computed once for all nodes of a kind."""
@@ -166,6 +197,8 @@ class NodePlan:
     @cached_property
     def interfaces(self) -> tuple[network.Interface, ...]:
         """The network interfaces that Lockstep configures on this node."""
+        if not self.manages("network"):
+            return ()
         return network.plan(self.node, self.hardware.hardware, self.spec.networks, self.release)
 
     @cached_property
@@ -204,6 +237,7 @@ class NodePlan:
             "name": self.name,
             "role": self.role.value,
             "runs": [service.value for service in self.node.runs],
+            "unmanaged": [name for name in self.managed_or_not if not self.manages(name)],
             "hardware": hardware.name,
             "release": self.release.name,
             "management": self.address,

@@ -11,6 +11,7 @@ from lockstep.catalog.nvidia import doca
 from lockstep.catalog.nvidia.repositories import cuda_folder, of_doca, of_vendor
 from lockstep.report import count
 from lockstep.spec import Cluster
+from lockstep.spec.model import EVERY_ROLE
 from lockstep.spec.software import Nvidia
 
 VENDORS = {"amd": "AMD", "intel": "Intel"}
@@ -26,6 +27,21 @@ def left_out(cluster: Cluster) -> Iterator[str]:
                 f"hardware class {name}: Lockstep does not set up or check its {gpus}, and does "
                 "not declare them to Slurm"
             )
+
+
+def unmanaged(cluster: Cluster) -> Iterator[str]:
+    """Yield a line for the roles that the site manages itself, on all nodes or on some."""
+    if cluster.manages_nothing:
+        yield "unmanaged: every role; Lockstep only checks: it compares nodes with each other"
+        return
+    left = {"all nodes": cluster.unmanaged} if cluster.unmanaged else {}
+    left |= {group.name: group.unmanaged for group in cluster.nodes if group.unmanaged}
+    for where, roles in left.items():
+        names = "every role" if EVERY_ROLE in roles else ", ".join(sorted({*roles}))
+        yield (
+            f"unmanaged on {where}: {names}; Lockstep does not deploy this or compare it with the "
+            "plan, but compares it between nodes"
+        )
 
 
 def gpudirect(cluster: Cluster) -> Iterator[str]:

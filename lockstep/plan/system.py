@@ -173,8 +173,13 @@ class System:
 
     @cached_property
     def job_parents(self) -> tuple[str, ...]:
-        """Services that start the processes of jobs or containers and may use workload CPUs."""
-        return tuple(unit.name for unit in self.declared_units if unit.runs_jobs)
+        """Services that start the processes of jobs or containers and may use workload CPUs.
+
+        A service of the site does so, too.
+        """
+        roles = self.plan.managed_or_not.values()
+        units = (unit for role in roles for unit in role.units if unit.wanted(self.plan))
+        return tuple(unit.name for unit in units if unit.runs_jobs)
 
     @cached_property
     def listeners(self) -> tuple[Listener, ...]:

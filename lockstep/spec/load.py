@@ -10,11 +10,12 @@ from pydantic import BaseModel, ValidationError
 
 from lockstep.spec.hardware import TAGS
 from lockstep.spec.locate import line_of
-from lockstep.spec.model import Cluster
+from lockstep.spec.model import EVERY_ROLE, Cluster
 from lockstep.spec.plain import plain_problems
-from lockstep.spec.problem import Problem, violated
+from lockstep.spec.problem import Problem
 from lockstep.spec.validate import DeclaredRole, independent
 from lockstep.spec.validate import problems as relations
+from lockstep.spec.validate_names import unknown_roles
 from lockstep.spec.wording import allowed
 
 LONGEST_VALUE = 200
@@ -71,16 +72,12 @@ def _settings(
 
 def _of_roles(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Problem]:
     """Find unknown role names in ``unmanaged``, and the problems that the roles report."""
-    names = sorted(role.name for role in roles)
-    yield from violated(
-        ("unmanaged",),
-        *(
-            (name not in names, (index,), repr(name), f"one of: {', '.join(names)}")
-            for index, name in enumerate(cluster.unmanaged)
-        ),
-    )
+    known = (EVERY_ROLE, *sorted(role.name for role in roles))
+    yield from unknown_roles(("unmanaged",), cluster.unmanaged, known)
+    for index, group in enumerate(cluster.nodes):
+        yield from unknown_roles(("nodes", index, "unmanaged"), group.unmanaged, known, group.name)
     for role in roles:
-        if role.problems is not None and role.name not in cluster.unmanaged:
+        if role.problems is not None and cluster.manages_anywhere(role.name):
             yield from role.problems(cluster)
 
 

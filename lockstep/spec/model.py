@@ -47,6 +47,10 @@ MOST_MIB = 1 << 32
 """4 PiB: the memory that the 52-bit physical addresses of x86 and arm64 reach, in MiB."""
 
 
+EVERY_ROLE = "all"
+"""The name in ``unmanaged`` that stands for every role."""
+
+
 class NodeRole(enum.Enum):
     """Purpose of a node: heads run services, workers run jobs."""
 
@@ -125,6 +129,9 @@ class NodeGroup(Model):
     leaf_switch: Name | None = None
     """Switch of the fabric, or all switches of one unit of it, next to these workers. Slurm gives a
     job nodes behind as few of them as possible. Groups with the same name share the switch."""
+    unmanaged: tuple[Name, ...] = ()
+    """Roles that the site manages itself on these nodes, besides those of ``unmanaged`` for the
+    whole cluster."""
 
 
 class Access(Model):
@@ -293,11 +300,27 @@ class Cluster(Model):
     extensions: dict[Name, Any] = Field(default_factory=dict)
     """Site role -> its settings, which the role's own model validates."""
     unmanaged: tuple[Name, ...] = ()
-    """Roles that the site manages itself: they are not deployed, repaired or checked."""
+    """Roles that the site manages itself: they are not deployed, repaired or compared with the
+    plan, but still compared between nodes. "all": every role (docs/existing-clusters.md)."""
     secrets_dir: Folder | None = None
     """Folder on the control host for generated secrets; None: the user's state folder."""
     records_dir: Folder | None = None
     """Folder on the control host for node records; None: the user's state folder."""
+
+    def manages(self, role: str, group: NodeGroup) -> bool:
+        """Return whether Lockstep manages a role on the nodes of a group."""
+        return {role, EVERY_ROLE}.isdisjoint((*self.unmanaged, *group.unmanaged))
+
+    def manages_anywhere(self, role: str) -> bool:
+        """Return whether Lockstep manages a role on some nodes, or would if there were any."""
+        if not self.nodes:
+            return {role, EVERY_ROLE}.isdisjoint(self.unmanaged)
+        return any(self.manages(role, group) for group in self.nodes)
+
+    @property
+    def manages_nothing(self) -> bool:
+        """Whether the site manages every role on every node: Lockstep only checks."""
+        return not self.manages_anywhere(EVERY_ROLE)
 
     def release_of(self, group: NodeGroup) -> str:
         """Return the name of a node group's operating system release."""

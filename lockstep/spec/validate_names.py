@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 from lockstep.report import alike, fold
 from lockstep.spec import names
@@ -53,6 +54,18 @@ def name_problems(cluster: Cluster) -> Iterator[Problem]:
             )
         for name in expanded:
             first.setdefault(name.lower(), index)
+
+
+def unknown_roles(
+    path: tuple[str | int, ...], given: Iterable[str], known: Sequence[str], node: str = ""
+) -> Iterator[Problem]:
+    """Find names in a list of roles that no role has; name the nearest role first."""
+    for index, name in enumerate(given):
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            every = f"one of: {', '.join(known)}"
+            allowed = f"{near[0]}, or another {every}" if near else every
+            yield Problem((*path, index), repr(name), allowed, node)
 
 
 def _as_address(name: str) -> str:

@@ -17,8 +17,11 @@ def nvlink_problems(cluster: Cluster) -> Iterator[Problem]:
     """Find domains that cannot exist, and two programs that would both start IMEX."""
     yield from _groups(cluster)
     yield from _domains(cluster)
-    slurm = cluster.scheduler is not None and "slurm_worker" not in cluster.unmanaged
-    of_workers = {group.hardware for group in cluster.nodes if group.role is NodeRole.WORKER}
+    of_slurm = {
+        group.hardware
+        for group in cluster.nodes
+        if group.role is NodeRole.WORKER and cluster.manages("slurm_worker", group)
+    }
     for name, gpu in cluster.gpus.items():
         kubernetes = gpu.imex == "compute_domains"
         yield from violated(
@@ -30,7 +33,7 @@ def nvlink_problems(cluster: Cluster) -> Iterator[Problem]:
                 "leave it out: the class does not set multi_node_nvlink",
             ),
             (
-                kubernetes and gpu.multi_node_nvlink and slurm and name in of_workers,
+                kubernetes and gpu.multi_node_nvlink and cluster.scheduler and name in of_slurm,
                 ("imex",),
                 f"{gpu.imex} with scheduler slurm",
                 '"host": jobs of Slurm need the IMEX service of the node. ComputeDomains belong to '

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from weakref import WeakSet
 
-from pyinfra import host
-from pyinfra.api import deploy
+from pyinfra import host, logger
+from pyinfra.api import State, deploy
 from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.output import format_text
 
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import FIRST, Declaration, Phase, Stage, Step, key
@@ -18,6 +20,9 @@ from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.manifest import recorded
 from lockstep.roles.operations.run import begins
 from lockstep.roles.operations.workers_alone import deploys_heads
+
+_said: WeakSet[State] = WeakSet()
+"""The runs that have said that nothing is managed."""
 
 
 def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN) -> None:
@@ -33,11 +38,18 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
     Raises:
         PyinfraError: one of the roles does not exist.
     """
+    if plan.cluster.spec.manages_nothing:
+        _say_that_nothing_is_managed(host.state)
+        return
     begins(host.state, plan.cluster)
     wanted = set(names)
     known = {role.name for role in plan.cluster.roles}
     _refuse_unknown(wanted, known)
     chosen = wanted & set(plan.roles) & asked_for(host.data.get("roles"), known)
+    if host.data.get("roles"):
+        asked = wanted & asked_for(host.data.get("roles"), known)
+        for name in sorted(asked & plan.unmanaged & plan.managed_or_not.keys()):
+            host.log(f"{name} is unmanaged: this run leaves it to the site")
     if chosen and phase is Phase.MAIN and not plan.is_worker:
         deploys_heads(host.state)
     # pyinfra derives an operation's identity from line numbers and from the position in host.loop:
@@ -49,6 +61,17 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
         if phase is Phase.MAIN and key((role, stage)) == FIRST and chosen:
             roles = tuple(name for name in plan.roles if name in chosen)
             recorded(name="Manifest", plan=plan, roles=roles)
+
+
+def _say_that_nothing_is_managed(state: State) -> None:
+    """Say once in a run why it changes nothing."""
+    if state not in _said:
+        _said.add(state)
+        text = (
+            "--> Nothing is managed: the description leaves every role to the site (unmanaged), so "
+            "this run changes nothing. Next: name only the roles that the site keeps for now"
+        )
+        logger.info(format_text(text, "yellow"))
 
 
 def roles_of_site(plan: NodePlan) -> tuple[str, ...]:

@@ -145,6 +145,7 @@ def _everything() -> dict[str, Any]:
     wanted["scheduler"]["partitions"][0]["max_time"] = "7-00:00:00"
     wanted["secrets_dir"], wanted["records_dir"] = "/srv/secrets", "/srv/records"
     wanted["unmanaged"] = ["time_sync"]
+    wanted["nodes"][0]["unmanaged"] = ["node_exporter"]
     wanted["networks"]["fabric"]["rail_length"] = 64
     for repository in wanted["software"]["repositories"]:
         repository |= {"releases": ["debian_13"], "frozen": True, "architectures": ["x86_64"]}

@@ -16,12 +16,17 @@ def cluster(*unmanaged: str) -> ClusterPlan:
     return planned(loaded)
 
 
-def test_an_unknown_role_is_an_error_with_all_roles() -> None:
-    wrong = {**description(), "unmanaged": ["node_exporter", "nfs"]}
-    loaded, (problem,) = load(wrong, declared())
+def test_an_unknown_role_is_an_error_that_names_the_nearest_role_and_all_roles() -> None:
+    wrong = {**description(), "unmanaged": ["node_exporter", "slurm_control", "xyzzy"]}
+    wrong["nodes"][1]["unmanaged"] = ["mung"]
+    loaded, problems = load(wrong, declared())
     assert loaded is None
-    assert (problem.path, problem.value) == (("unmanaged", 1), "'nfs'")
-    assert problem.allowed == "one of: " + ", ".join(role.name for role in declared())
+    every = "one of: all, " + ", ".join(role.name for role in declared())
+    assert [(one.path, one.value, one.allowed) for one in problems] == [
+        (("unmanaged", 1), "'slurm_control'", f"slurm_controller, or another {every}"),
+        (("unmanaged", 2), "'xyzzy'", every),
+        (("nodes", 1, "unmanaged", 0), "'mung'", f"munge, or another {every}"),
+    ]
 
 
 def test_such_a_role_has_no_files_units_and_packages_on_any_node() -> None:
@@ -38,3 +43,35 @@ def test_every_role_can_be_left_to_the_site() -> None:
             assert role.name not in plan.roles
             assert plan.to_json()
             assert isinstance(managed(plan, None), tuple)
+
+
+def test_a_group_leaves_a_role_to_the_site_that_other_groups_do_not() -> None:
+    wanted = description()
+    wanted["nodes"] = [
+        {**group, "unmanaged": ["munge"]} if group["role"] == "head" else group
+        for group in wanted["nodes"]
+    ]
+    loaded, problems = load(wanted, declared())
+    assert loaded is not None, problems
+    plan = planned(loaded)
+    head, worker = plan.nodes[plan.heads[0]], plan.nodes["worker1"]
+    assert ("munge" in head.roles, "munge" in worker.roles) == (False, True)
+    assert "munge" in head.managed_or_not
+    assert head.to_json()["unmanaged"] == ["munge"]
+    assert not plan.spec.manages_nothing
+
+
+def test_all_leaves_every_role_to_the_site() -> None:
+    plan = cluster("all")
+    assert plan.spec.manages_nothing
+    for node in plan.nodes.values():
+        assert node.roles == {}
+        assert managed(node, None) == ()
+        assert (node.software.packages, node.system.units, node.interfaces) == ((), (), ())
+        assert node.managed_or_not.keys() == node.unmanaged & node.managed_or_not.keys()
+
+
+def test_the_plan_names_what_the_site_manages_itself() -> None:
+    assert cluster("munge", "rdma").notes[0].startswith("unmanaged on all nodes: munge, rdma; ")
+    assert cluster("all").notes[0].startswith("unmanaged: every role; Lockstep only checks")
+    assert not any("unmanaged" in note for note in cluster().notes)

@@ -611,7 +611,7 @@ CASES = [
         "nodes[2].adress (node worker[1-4])",
         "'adress'",
         "one of name, role, hardware, management, fabric, runs, release, nvlink_domain, "
-        "leaf_switch",
+        "leaf_switch, unmanaged",
     ),
     Wrong(
         "unknown OS release",

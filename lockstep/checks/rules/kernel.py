@@ -40,7 +40,6 @@ NAMES = (
     *("edac_core", "skx_edac", "i10nm_edac", "amd64_edac"),
 )
 
-
 NOT_THERE = "no such file: this kernel or machine does not have the setting"
 AT_BOOT = {
     # File -> settings that it sets at boot.
@@ -117,8 +116,9 @@ KINDS = {
 
 
 def declared(view: View) -> dict[str, str]:
-    """Return the declared sysctls, with whitespace as the kernel prints it."""
-    return {key: " ".join(value.split()) for key, value in view.plan.system.sysctl.items()}
+    """Return the sysctls that Lockstep sets, with whitespace as the kernel prints it."""
+    sysctl = view.plan.system.sysctl if view.plan.manages("os_settings") else {}
+    return {key: " ".join(value.split()) for key, value in sysctl.items()}
 
 
 def _persisted_items(view: View) -> Items:
@@ -358,7 +358,7 @@ RULES = (
         blind="Sysctls outside a fixed list. Declared sysctls, which sysctl.running checks.",
         source="kernel documentation, admin-guide/sysctl, networking/ip-sysctl",
         reading="sysctl.common",
-        look=Look(where("sysctl.common", lambda view: view.plan.system.sysctl, among=False)),
+        look=Look(where("sysctl.common", declared, among=False)),
         repair=by_hand(
             "declare {device} in os.sysctl, or run on {node}: sysctl -w {device}='{expected}'"
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import JsonValue
 
 from lockstep.checks.context import Items, Value, View
@@ -162,7 +164,7 @@ RULES = (
         source="mokutil(1), UEFI specification 32.4.1, kernel docs: module-signing",
         reading="secure_boot.certificates",
         look=Look(_enrolled),
-        expected=same("enrolled"),
+        expected=replace(same("enrolled"), set_by="module_signing"),
         repair=Repair(
             "person",
             (

@@ -38,7 +38,8 @@ from lockstep.spec import NodeRole
 
 def _not_planned(view: View, units: JsonValue) -> JsonValue:
     plan = view.plan
-    planned = {*plan.system.units, *plan.system.masked_units, *plan.system.forbidden_units}
+    masked = plan.system.masked_units if plan.manages("os_settings") else ()
+    planned = {*plan.system.units, *masked, *plan.system.forbidden_units}
     return [unit for unit in units if unit not in planned] if isinstance(units, list) else units
 
 
