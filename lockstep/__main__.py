@@ -61,8 +61,7 @@ def command_parser() -> argparse.ArgumentParser:
         own = subparsers.add_parser(
             name, help=command.help, description=command.description, usage=command.usage
         )
-        for argument in command.arguments:
-            own.add_argument(*argument.names, **argument.settings)
+        command.add_to(own)
         own.set_defaults(run=command, parser=own)
     return parser
 

@@ -57,6 +57,7 @@ COMMANDS = (
     Way(r"make generate\b", Where.NOWHERE, "tests/test_generated.py compares what it writes"),
     Way(r"\. \.venv/bin/activate\b", Where.HERE),
     Way(rf"{START}lockstep (plan|rules|files(?!.* --diff))\b", Where.HERE),
+    Way(rf"{START}lockstep demo\b", Where.HERE),
     Way(rf"{START}lockstep explain [a-z]+\.[a-z_.]+( +#|$)", Where.HERE),
     Way(rf"{START}pyinfra inventories/prod\.py debug-inventory\b", Where.HERE),
     Way(

@@ -6,11 +6,12 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_lockstep_lab_subparsers=(setup up try down purge status ssh ssh-config run power-off power-on power-cycle cut reconnect gpu)
-_shtab_lockstep_subparsers=(accept check compare deploys diff explain files init lab log mirror plan record repair rules schema secrets since)
+_shtab_lockstep_subparsers=(accept check compare demo deploys diff explain files init lab log mirror plan record repair rules schema secrets since)
 
 _shtab_lockstep_accept_option_strings=(-h --help --limit --field --until --reason --by --any-value --records)
 _shtab_lockstep_check_option_strings=(-h --help --limit --rule --severity --containers --slow --settled --no-fingerprint --through --job --all --json --junit --html --metrics --records --earlier --save-records --no-history)
 _shtab_lockstep_compare_option_strings=(-h --help --plans --records --no-fingerprint --rule --all --json)
+_shtab_lockstep_demo_option_strings=(-h --help)
 _shtab_lockstep_deploys_option_strings=(-h --help)
 _shtab_lockstep_diff_option_strings=(-h --help --records --before --after --all --json)
 _shtab_lockstep_explain_option_strings=(-h --help --fresh)
@@ -56,6 +57,7 @@ _shtab_lockstep_check___save_records_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_compare_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_compare___records_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_compare___json_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_demo_pos_0_COMPGEN=_shtab_compgen_dirs
 _shtab_lockstep_diff___records_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_diff___json_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_files_pos_0_COMPGEN=_shtab_compgen_files
@@ -83,7 +85,7 @@ _shtab_lockstep_check___through_choices=(slurm clush)
 _shtab_lockstep_lab_setup___kernel_choices=(shared own)
 _shtab_lockstep_lab_up___kernel_choices=(shared own)
 _shtab_lockstep_lab_pos_0_choices=(setup up try down purge status ssh ssh-config run power-off power-on power-cycle cut reconnect gpu)
-_shtab_lockstep_pos_0_choices=(accept check compare deploys diff explain files init lab log mirror plan record repair rules schema secrets since)
+_shtab_lockstep_pos_0_choices=(accept check compare demo deploys diff explain files init lab log mirror plan record repair rules schema secrets since)
 
 _shtab_lockstep_accept__h_nargs=0
 _shtab_lockstep_accept___help_nargs=0
@@ -103,6 +105,8 @@ _shtab_lockstep_compare___plans_nargs=0
 _shtab_lockstep_compare___records_nargs=2
 _shtab_lockstep_compare___no_fingerprint_nargs=0
 _shtab_lockstep_compare___all_nargs=0
+_shtab_lockstep_demo__h_nargs=0
+_shtab_lockstep_demo___help_nargs=0
 _shtab_lockstep_deploys__h_nargs=0
 _shtab_lockstep_deploys___help_nargs=0
 _shtab_lockstep_diff_pos_0_nargs=+

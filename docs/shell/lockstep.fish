@@ -50,7 +50,7 @@ function _shtab_lockstep_using
   test "$_shtab_lockstep_cmdpath" = "$argv"
 end
 
-set -g _shtab_lockstep_commands accept check compare deploys diff explain files init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
+set -g _shtab_lockstep_commands accept check compare demo deploys diff explain files init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
 set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --limit --load --lock --metrics --name --node --os --reason --records --rule --save-records --set --severity --since --through --until --workers
 
 complete -c lockstep -e
@@ -98,6 +98,9 @@ complete -c lockstep -n '_shtab_lockstep_using compare' -l rule -x -d 'check onl
 complete -c lockstep -n '_shtab_lockstep_using compare' -l all -d 'print everything, even if it does not fit on one screen'
 complete -c lockstep -n '_shtab_lockstep_using compare' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write the result as JSON; - for stdout'
 complete -c lockstep -n '_shtab_lockstep_using compare; and test $_shtab_lockstep_npos -ge 0; and test $_shtab_lockstep_npos -le 1' -ka "(__fish_complete_path (commandline -ct))" -d 'two inventory files'
+complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a demo -d 'Writes the description, the saved records and the report of a simulated cluster with seeded faults into a folder. It contacts no machine. Exit status: 0 the report was made, 3 the folder is not empty.'
+complete -c lockstep -n '_shtab_lockstep_using demo' -s h -l help -d 'show this help message and exit'
+complete -c lockstep -n '_shtab_lockstep_using demo; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_directories)" -d 'folder that is empty or does not exist; default: lockstep-demo'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a deploys -d 'pyinfra takes a deploy as the path of a file. With a name, prints only that path: pyinfra INVENTORY "$(lockstep deploys worker)". A site'"'"'s own repository has files that call them (lockstep init).'
 complete -c lockstep -n '_shtab_lockstep_using deploys' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a diff -d 'Shows every value that differs; lockstep check shows which are wrong. Exit status: 0 no differences, 1 differences found, 2 a node could not be read, 3 usage error.'

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import Any
 
 from lockstep.checks.accepted import AcceptedError
@@ -69,6 +69,17 @@ class Command:
     """If None, argparse generates the usage from the arguments."""
     interrupted: str = "no node was changed"
     """What Ctrl-C leaves behind."""
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments to a parser."""
+        for argument in self.arguments:
+            parser.add_argument(*argument.names, **argument.settings)
+
+    def parsed(self, words: Sequence[str]) -> argparse.Namespace:
+        """Return the arguments in the words after the command."""
+        parser = argparse.ArgumentParser()
+        self.add_to(parser)
+        return parser.parse_args(words)
 
     def __call__(self, arguments: argparse.Namespace) -> int:
         """Run the command and return its exit status; print an expected error as one message."""
@@ -181,6 +192,31 @@ def require_writable(arguments: argparse.Namespace, *names: str) -> None:
                 raise WrongUse(f"{option}: {problem}")
 
 
+def copy_folder(source: Path, folder: Path, *ignored: str) -> None:
+    """Copy a folder of Lockstep's to a place of the user's.
+
+    Args:
+        source: what is copied.
+        folder: where to.
+        ignored: patterns of names that are left out.
+
+    Raises:
+        WrongUse: the target has files or is a file, or it cannot be written.
+    """
+    ignore = shutil.ignore_patterns("__pycache__", "*.pyc", *ignored)
+    there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if there or (folder.exists() and not folder.is_dir()):
+        problem = f"the folder has files: {', '.join(there[:5])}" if there else "this is a file"
+        raise WrongUse(f"{folder}: {problem}\n  expected  a folder that is empty or does not exist")
+    try:
+        shutil.copytree(source, folder, dirs_exist_ok=True, ignore=ignore)
+    except shutil.Error as error:  # one entry for each file: source, target, reason
+        _, target, reason = error.args[0][0]
+        raise WrongUse(f"{target}: {reason}") from error
+    except OSError as error:
+        raise WrongUse(f"{error.filename or folder}: {error.strerror}") from error
+
+
 def write(path: str, content: str, mode: int | None = None) -> None:
     """Write a file, atomically if a mode is given; ``-`` means standard output."""
     named = Path(path)
@@ -213,7 +249,7 @@ def screen() -> dict[str, int]:
     """Return the lines and columns of the terminal; {} if the output goes elsewhere."""
     if not sys.stdout.isatty():
         return {}
-    size = get_terminal_size()
+    size = shutil.get_terminal_size()
     # Below, there would be no room for a node or a repair.
     return {"lines": max(size.lines, LEAST.lines), "columns": max(size.columns, LEAST.columns)}
 

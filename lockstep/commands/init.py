@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 from importlib import metadata
 from pathlib import Path
 
-from lockstep.commands import Argument, Command, WrongUse
+from lockstep.commands import Argument, Command, WrongUse, copy_folder
 from lockstep.mirror.wheels import LOCK
 from lockstep.render import TEMPLATES
 from lockstep.report import ExitStatus
@@ -25,10 +24,6 @@ def _run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     try:
         made = make(folder)
-    except FileExistsError as error:
-        raise WrongUse(
-            f"{folder}: {error}\n  expected  a folder that is empty or does not exist"
-        ) from error
     except OSError as error:
         raise WrongUse(f"{error.filename or folder}: {error.strerror}") from error
     print("\n".join(str(folder / name) for name in made))
@@ -40,16 +35,10 @@ def make(folder: Path) -> list[str]:
     """Write the repository of a site into an empty folder; return the names of the files.
 
     Raises:
-        FileExistsError: the folder is not empty, or is a file.
+        WrongUse: the folder is not empty, is a file, or cannot be written.
         OSError: a file cannot be written.
     """
-    if folder.exists() and not folder.is_dir():
-        raise FileExistsError("this is a file")
-    if folder.is_dir() and (there := sorted(path.name for path in folder.iterdir())):
-        raise FileExistsError(f"the folder has files: {', '.join(there[:5])}")
-    shutil.copytree(
-        SITE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
-    )
+    copy_folder(SITE, folder)
     release = folder / REQUIREMENTS
     text = release.read_text(encoding="utf-8")
     release.write_text(text.replace("@VERSION@", metadata.version("lockstep")), encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 from scripts.generate import (
     check_names,
     coverage_page,
+    demo_records,
     description_page,
     exceptions_page,
     lab_table,
@@ -35,6 +36,7 @@ GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
     lab_table.files,
     packages_page.files,
     man_page.files,
+    demo_records.files,
     write.files,
     large.files,
 )

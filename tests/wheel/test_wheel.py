@@ -53,6 +53,9 @@ def test_the_commands_that_need_no_node_work(installed: Installed, site: Path) -
     assert "gpu.power_limit" in installed.run(site, "lockstep", "rules").stdout
     made = installed.run(site, "lockstep", "secrets", "small.py").stdout
     assert "made     munge key, database password" in made
+    shown = installed.run(site, "lockstep", "demo").stdout
+    assert "gpu.pcie_width  gpu05 gpu3" in shown
+    assert (site / "lockstep-demo" / "report.html").is_file()
 
 
 def test_pyinfra_reads_an_inventory_and_finds_the_connector(

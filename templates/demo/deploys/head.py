@@ -1,0 +1,5 @@
+"""Deploy the head."""
+
+from lockstep.deploys import include
+
+include("head")

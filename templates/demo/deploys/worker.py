@@ -1,0 +1,5 @@
+"""Deploy the workers."""
+
+from lockstep.deploys import include
+
+include("worker")
