@@ -66,6 +66,20 @@ def slurm_conf_sha256(plan: NodePlan) -> str:
     )
 
 
+OF_SITE = "# Lines of the site (files in the description):"
+
+
+def lockstep_content(file: File, plan: NodePlan, secrets: Secrets | None) -> bytes:
+    """Return the content of a file without what the site adds to it."""
+    if file.secret_content is not None and secrets is not None:
+        return file.secret_content(secrets) or b""
+    if file.data is not None:
+        return file.data(plan)
+    if file.text is not None:
+        return file.text(plan).encode("utf-8")
+    return render(file.template, plan=plan, secrets=secrets, **file.values).encode("utf-8")
+
+
 def rendered(role: str, file: File, plan: NodePlan, secrets: Secrets | None) -> ManagedFile:
     """Return a file with the content that it should have on a node.
 
@@ -75,14 +89,13 @@ def rendered(role: str, file: File, plan: NodePlan, secrets: Secrets | None) -> 
         plan: the plan of the node.
         secrets: the cluster's secrets; required for a secret file.
     """
-    if file.secret_content is not None and secrets is not None:
-        content = file.secret_content(secrets) or b""
-    elif file.data is not None:
-        content = file.data(plan)
-    elif file.text is not None:
-        content = file.text(plan).encode("utf-8")
+    site = plan.site_files.get(file.path)
+    if site is not None and site.content is not None:
+        content = f"{site.content.rstrip()}\n".encode()
     else:
-        content = render(file.template, plan=plan, secrets=secrets, **file.values).encode("utf-8")
+        content = lockstep_content(file, plan, secrets)
+    if site is not None and site.lines:
+        content += "\n".join(("", OF_SITE, *site.lines, "")).encode()
     user, group = file.owner.split(":")
     return ManagedFile(
         role=role,

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
-from lockstep import spec
+from lockstep import site_files, spec
 from lockstep.plan import ClusterPlan, NodePlan, plan
 from lockstep.plan.declaration import Declaration
 from lockstep.report import ExitStatus
@@ -74,7 +74,7 @@ def plan_or_problems(
         cluster, problems = spec.load(description, (*declared(), *roles))
     if cluster is not None:
         made = planned(cluster, inventory=_shown(file), roles=roles)
-        problems = [*_contradictions(made), *_ports(made)]
+        problems = [*_contradictions(made), *_ports(made), *site_files.problems(made)]
         if not problems:
             return made, []
     return None, spec.located(problems, Path(file))

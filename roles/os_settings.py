@@ -19,6 +19,7 @@ from lockstep.plan.declaration import (
     drop_in,
     rhel,
 )
+from lockstep.plan.site_lines import of_hosts
 
 
 def _has_locale_file(plan: NodePlan, path: str) -> bool:
@@ -52,7 +53,7 @@ ROLE = Declaration(
     ),
     files=(
         File(path="/etc/hostname", template="os_settings/hostname.j2", own=True),
-        File(path="/etc/hosts", template="os_settings/hosts.j2"),
+        File(path="/etc/hosts", template="os_settings/hosts.j2", keys=of_hosts),
         File(path="/etc/gai.conf", template="os_settings/gai.conf.j2"),
         *(
             File(

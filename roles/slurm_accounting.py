@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from lockstep.facts.slurm import database_login
 from lockstep.plan.declaration import Declaration, File, Unit
+from lockstep.plan.site_lines import of_slurm
 from lockstep.spec import Service
 
 MARIADB_CNF = "/etc/mysql/mariadb.conf.d/90-lockstep.cnf"
@@ -39,6 +40,7 @@ ROLE = Declaration(
             mode="600",
             owner="slurm:slurm",
             secret=True,
+            keys=of_slurm,
         ),
     ),
     units=(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lockstep.facts.clock import clock_offset
 from lockstep.plan.declaration import SHELL, Declaration, File, Stage, Unit, drop_in
+from lockstep.plan.site_lines import of_chrony
 
 NTP_PORT = 123
 """chrony.conf(5), port."""
@@ -30,6 +31,7 @@ ROLE = Declaration(
             template="time_sync/chrony.conf.j2",
             own=True,
             validate="chronyd -p -f {new} >/dev/null",
+            keys=of_chrony,
         ),
         File(
             path="/etc/systemd/system/chrony.service.d/50-lockstep.conf",

@@ -41,6 +41,7 @@ NOT_DECLARED = {
     "Cluster.checks": "see the fields of Checks",
     "Cluster.records_dir": "the user's state folder",
     "Cluster.secrets_dir": "the user's state folder",
+    "Cluster.files": "the site adds nothing to Lockstep's files",
     "Cluster.unmanaged": "it switches roles off",
     "NodeGroup.unmanaged": "it switches roles off",
     "Firewall.services": "the cluster's own services are open already",

@@ -47,6 +47,9 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.secrets",
     },
     "lockstep/preview": {"lockstep.files"},
+    "lockstep/site_files": {
+        *("lockstep.files", "lockstep.plan", "lockstep.spec", "lockstep.secrets"),
+    },
     "lockstep/manifest": {"lockstep.plan", "lockstep.files"},
     # Changes a description, and compares the plans.
     "lockstep/becomes": {
@@ -60,6 +63,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/node/check": {"lockstep.node.readers"},
     "lockstep/inventory": {
         *("lockstep.plan", "lockstep.spec", "lockstep.report", "lockstep.roles.declared"),
+        "lockstep.site_files",
     },
     # Not the plan: what was seen must not be coloured by what was wanted.
     "lockstep/probe": {"pydantic", "lockstep.node.readers", "lockstep.node.record"},

@@ -32,7 +32,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.diff:
         return _difference(node, chosen, files)
     if arguments.path is None:
-        rows = [_row(role, file, files.get(path)) for path, (role, file) in chosen.items()]
+        rows = [_row(node, role, one, files.get(path)) for path, (role, one) in chosen.items()]
         print("\n".join(table([("PATH", "MODE", "OWNER", "BYTES", "ROLE"), *sorted(rows)])))
     elif chosen[arguments.path][1].secret:
         raise WrongUse(
@@ -45,8 +45,14 @@ def _run(arguments: argparse.Namespace) -> int:
     return ExitStatus.CONSISTENT
 
 
-def _row(role: str, file: File, made: ManagedFile | None) -> tuple[str, str, str, str, str]:
+def _row(
+    node: NodePlan, role: str, file: File, made: ManagedFile | None
+) -> tuple[str, str, str, str, str]:
     size = "secret" if file.secret or made is None else str(len(made.content))
+    site = node.site_files.get(file.path)
+    if site is not None:
+        of_site = count(len(site.lines), "line") if site.lines else "the content"
+        role = f"{role}, {of_site} by the site"
     return file.path, file.mode, file.owner, size, role
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lockstep.catalog.os import Release
     from lockstep.plan.node import NodePlan
+    from lockstep.plan.site_lines import Keys
     from lockstep.question import Question
     from lockstep.secrets import Secrets
     from lockstep.spec import Cluster, Problem
@@ -110,6 +111,8 @@ class File:
     """
     wanted: Condition = always
     """Whether a node that has the role gets the file."""
+    keys: Keys | None = field(default=None, compare=False)
+    """Returns the keys that a line sets; None: the site can add no lines (``files``)."""
     values: Mapping[str, object] = field(default_factory=dict, compare=False)
     """Further values for the template, by name; the same on all nodes of a kind."""
 

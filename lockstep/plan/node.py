@@ -19,6 +19,7 @@ from lockstep.plan.system import Software, System
 from lockstep.spec import Cluster, Node, NodeRole, Service
 from lockstep.spec.hardware import Gpu
 from lockstep.spec.model import EVERY_ROLE
+from lockstep.spec.site_files import SiteFile
 
 if TYPE_CHECKING:
     from lockstep.plan.cluster import ClassPlan, ClusterPlan
@@ -132,6 +133,11 @@ class NodePlan:
     def manages(self, role: str) -> bool:
         """Return whether Lockstep manages a role here; True for a name that no role has."""
         return role not in self.unmanaged
+
+    @cached_property
+    def site_files(self) -> dict[str, SiteFile]:
+        """Path on this node -> what the site adds to the file, or has in its place."""
+        return {self.release.local(path): one for path, one in self.spec.files.items()}
 
     def _local(self, role: Declaration) -> Declaration:
         """Return a role with the names of the node's release, the same object for all nodes."""

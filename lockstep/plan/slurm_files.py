@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.plan.declaration import Condition, File, always
+from lockstep.plan.site_lines import of_slurm
 
 if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan
@@ -25,6 +26,9 @@ SLURM_PARSES = (
 )
 
 
+WITH_SITE_LINES = ("slurm.conf", "gres.conf", "cgroup.conf")
+
+
 def configuration_files(wanted: Condition = always) -> tuple[File, ...]:
     """Return Slurm's configuration files, for the declaration of a role.
 
@@ -36,6 +40,7 @@ def configuration_files(wanted: Condition = always) -> tuple[File, ...]:
             path=f"/etc/slurm/{name}",
             template=f"slurm_controller/{name}.j2",
             validate=SLURM_PARSES if name == "slurm.conf" else "",
+            keys=of_slurm if name in WITH_SITE_LINES else None,
             wanted=partial(_both, wanted, wanted_with) if wanted_with else wanted,
         )
         for name, wanted_with in (

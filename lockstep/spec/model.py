@@ -36,6 +36,7 @@ from lockstep.spec.fields import (
 )
 from lockstep.spec.firewall import Firewall
 from lockstep.spec.hardware import Gpu, HardwareClass
+from lockstep.spec.site_files import SiteFile
 from lockstep.spec.software import Software
 
 Manager = Literal["unmanaged", "release", "ifupdown", "netplan", "networkd", "networkmanager"]
@@ -299,6 +300,9 @@ class Cluster(Model):
     """Site settings of the check."""
     extensions: dict[Name, Any] = Field(default_factory=dict)
     """Site role -> its settings, which the role's own model validates."""
+    files: dict[Folder, SiteFile] = Field(default_factory=dict)
+    """Path of a file that Lockstep writes -> what the site adds to it, or has in its place
+    (docs/existing-clusters.md)."""
     unmanaged: tuple[Name, ...] = ()
     """Roles that the site manages itself: they are not deployed, repaired or compared with the
     plan, but still compared between nodes. "all": every role (docs/existing-clusters.md)."""

@@ -98,7 +98,7 @@ def _text(path: Path, text: str) -> Iterator[Problem]:
     match path:
         case ["software", "repositories", int(), "key"]:
             longest, lines = LONGEST_KEY, True
-        case ["software", "module_signing", "certificate"]:
+        case ["software", "module_signing", "certificate"] | ["files", _, "content"]:
             longest, lines = LONGEST_KEY, True
         case ["extensions", *_] | ["checks", "rules", int(), "expected", *_]:
             longest, lines = LONGEST_KEY, True

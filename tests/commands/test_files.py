@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from lockstep.files import managed
 from lockstep.probe.record import Reading, Record, Taken, Unreachable
 from tests.checks import recorded
-from tests.commands.conftest import Cluster, ended, refused
+from tests.commands.conftest import INVENTORY, Cluster, ended, refused
 
 CHRONY, KEY = "/etc/chrony/chrony.conf", "/etc/munge/munge.key"
 
@@ -53,6 +54,18 @@ def test_the_list_names_every_file_with_its_role_and_no_node_is_read(
     size = str(next(len(f.content) for f in managed(plan, None) if f.path == CHRONY))
     assert [CHRONY, "644", "root:root", size, "time_sync"] in rows
     assert cluster.asked is None
+
+
+def test_the_list_says_which_files_have_lines_of_the_site(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {CHRONY: {"content": "pool x"}, "/etc/hosts": {"lines": ["fd00:9::1 storage1"]}}
+    inventory = tmp_path / "inventory.py"
+    inventory.write_text(INVENTORY.format(description=f"{{**DESCRIPTION, 'files': {files}}}"))
+    assert ended("files", str(inventory), "worker1") == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert rows[CHRONY].endswith(" time_sync, the content by the site")
+    assert rows["/etc/hosts"].endswith(" os_settings, 1 line by the site")
 
 
 def test_a_path_shows_the_content_as_it_is_deployed(

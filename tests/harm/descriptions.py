@@ -145,6 +145,10 @@ def _everything() -> dict[str, Any]:
     wanted["scheduler"]["partitions"][0]["max_time"] = "7-00:00:00"
     wanted["secrets_dir"], wanted["records_dir"] = "/srv/secrets", "/srv/records"
     wanted["unmanaged"] = ["time_sync"]
+    wanted["files"] = {
+        "/etc/slurm/slurm.conf": {"lines": ["FirstJobId=1000"]},
+        "/etc/slurm/cgroup.conf": {"content": "CgroupPlugin=autodetect\n"},
+    }
     wanted["nodes"][0]["unmanaged"] = ["node_exporter"]
     wanted["networks"]["fabric"]["rail_length"] = 64
     for repository in wanted["software"]["repositories"]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lockstep.files import managed
+from lockstep.files import OF_SITE, managed
 from lockstep.inventory import plan_or_problems
 from lockstep.plan import ClusterPlan
 from lockstep.spec import Cluster, message, names
@@ -222,9 +222,13 @@ def _of_plan(made: ClusterPlan) -> Iterator[str]:
         json.dumps(node.to_json(), allow_nan=False)
         json.dumps(made.login(node.name))
         for file in managed(node, FAKE):
+            site = node.site_files.get(file.path)
+            if site is not None and site.content is not None:
+                continue
             if file.path.endswith((".py", ".der")):
                 continue  # a copy of Lockstep's own source, or a certificate
-            text = file.content.decode("utf-8")
+            # What a site gives as lines of a file is syntax there; other fields are not.
+            text = file.content.decode("utf-8").partition(OF_SITE)[0]
             odd = [c for c in text if not c.isprintable() and c not in "\n\t"]
             if odd:
                 yield f"{file.path}: {odd[0]!r}"
