@@ -11,6 +11,7 @@ _keys = Path(__file__).parent / "keys"
 
 _cluster = plan_or_exit(
     {
+        "format": 1,
         "name": "gb200",
         "networks": {
             "management": {"prefix": "fd5a:7c1e:3000::/64"},

@@ -112,6 +112,7 @@ _cluster = (
     if _lab.description is not None
     else plan_or_exit(
         {
+            "format": 1,
             "name": _lab.name,
             # Stored with the lab, so that removing the lab removes its secrets and records.
             "secrets_dir": str(Path(_lab.ssh_key).parent / "secrets"),

@@ -15,6 +15,7 @@ _keys = Path(__file__).parent / "keys"
 
 _cluster = plan_or_exit(
     {
+        "format": 1,
         "name": "prod",
         "domain": "prod.example.net",
         "networks": {

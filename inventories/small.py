@@ -4,6 +4,7 @@ from lockstep.inventory import plan_or_exit
 
 _cluster = plan_or_exit(
     {
+        "format": 1,
         "name": "small",
         "networks": {"management": {"prefix": "192.0.2.0/24"}},
         "hardware": {

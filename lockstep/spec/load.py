@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from lockstep.spec.hardware import TAGS
 from lockstep.spec.locate import line_of
-from lockstep.spec.model import EVERY_ROLE, Cluster
+from lockstep.spec.model import EVERY_ROLE, FORMAT, Cluster
 from lockstep.spec.plain import plain_problems
 from lockstep.spec.problem import Problem
 from lockstep.spec.validate import DeclaredRole, independent
@@ -40,6 +40,10 @@ def load(
         if not isinstance(description, Mapping):
             return None, found
         return None, [replace(one, node=_node(one.path, description)) for one in found]
+    number = description.get("format")
+    if isinstance(number, int) and number > FORMAT:  # its fields mean nothing to this release
+        next_step = f"{FORMAT}: a newer version of Lockstep reads format {number}. Next: use it"
+        return None, [Problem(("format",), str(number), next_step)]
     try:
         cluster = Cluster.model_validate(description)
     except ValidationError as error:

@@ -266,9 +266,17 @@ class Monitoring(Model):
     """Xid of the NVIDIA driver -> the site's severity, which overrides Lockstep's."""
 
 
+FORMAT = 1
+"""Version of the format of descriptions. It rises if a valid description would get another meaning,
+or would become invalid (docs/upgrading.md)."""
+
+
 class Cluster(Model):
     """The whole description: the only source of truth for plan, deploy and check."""
 
+    format: Literal[1] = 1
+    """Version of the format in which the description is written. A newer version is refused as a
+    whole. Descriptions for release 0.1.0 do not have it."""
     name: Name
     """Name of the cluster; it becomes Slurm's ClusterName."""
     domain: DomainName | None = None

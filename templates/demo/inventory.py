@@ -4,6 +4,7 @@ from lockstep.inventory import plan_or_exit
 
 _cluster = plan_or_exit(
     {
+        "format": 1,
         "name": "demo",
         "networks": {
             "management": {"prefix": "2001:db8:1::/64"},

@@ -44,6 +44,22 @@ def test_its_description_is_valid() -> None:
     assert len(plan.nodes) == 18
 
 
+def test_a_newer_description_is_refused_with_the_next_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its other fields may have other meanings, so nothing else is said about them."""
+    inventory = tmp_path / "prod.py"
+    text = (ROOT / "inventories/small.py").read_text()
+    inventory.write_text(text.replace('"format": 1,', '"later": 1,\n        "format": 2,'))
+    with pytest.raises(SystemExit) as ended:
+        load(str(inventory))
+    assert ended.value.code == 3
+    said = capsys.readouterr().err
+    assert f"ERROR {inventory}:8 format\n  found    2\n" in said
+    assert "  allowed  1: a newer version of Lockstep reads format 2. Next: use it\n" in said
+    assert "1 problem in " in said
+
+
 def test_its_records_are_read() -> None:
     (record,) = only_records(loads(unpacked("records.json.gz"))).values()
     assert record.get("os.id") == "debian"

@@ -14,6 +14,7 @@ from roles.login_notice import LOGIN_NOTICE as _LOGIN_NOTICE
 
 _cluster = plan_or_exit(
     {
+        "format": 1,
         "name": "prod",
         "networks": {"management": {"prefix": "192.0.2.0/24"}},
         # One entry for each machine type.
