@@ -6,11 +6,11 @@ from typing import cast
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import File, Unit
 from lockstep.plan.network import UNITS as MANAGERS
-from lockstep.plan.network import Interface
+from lockstep.plan.network import Assigned, Interface
 from lockstep.roles import declared
 
 INTERFACES = tuple(
-    Interface(f"ib{i}", f"rail{i}", manager, address=f"fd00:{i}::1", prefix=f"fd00:{i}::/64")
+    Interface(f"ib{i}", f"rail{i}", manager, (Assigned(f"fd00:{i}::1", f"fd00:{i}::/64"),))
     for i, manager in enumerate(MANAGERS)
 )
 PLAN = cast("NodePlan", SimpleNamespace(interfaces=INTERFACES))

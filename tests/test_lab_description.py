@@ -111,6 +111,11 @@ def test_every_difference_is_a_row_of_the_table(found: Description, tmp_path: Pa
 
 IN_NEITHER = {
     ("networks", "fabric", "gateway"): "a fabric with routers",
+    **{
+        path: "IPv4 beside IPv6"
+        for network in ("management", "fabric")
+        for path in (("networks", network, "second_family"), ("nodes", "*", f"{network}_second"))
+    },
     ("hardware", "*", "cpu_numbering"): "processors that are not x86",
 }
 """Row that changes neither prod.py nor small.py -> the descriptions that need it."""

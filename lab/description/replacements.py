@@ -179,6 +179,11 @@ REPLACEMENTS: tuple[Replacement, ...] = (
     Replacement(("networks", "fabric", "prefix"), _of_the_lab("fabric_prefix"), _ADDRESSES),
     Replacement(("networks", "fabric", "gateway"), left_out, "the lab has no router"),
     *(
+        Replacement(path, left_out, "the lab's networks have one family")
+        for network in ("management", "fabric")
+        for path in (("networks", network, "second_family"), ("nodes", "*", f"{network}_second"))
+    ),
+    *(
         Replacement((*_CLASS, field), _of_the_host(field), _HOST, adds=True)
         for field in ("sockets", "cores_per_socket", "threads_per_core", "numa_nodes", "memory_mib")
     ),

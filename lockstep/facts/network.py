@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lockstep.plan.network import Interface, gateway_families
@@ -21,9 +21,9 @@ class InterfaceState:
     addresses: tuple[str, ...]
     """Global addresses, without the length of their prefixes."""
     mtu: int | None
-    routers: tuple[str, ...] | None
-    """Routers of the default route of the address's family; empty: the route names none; None: no
-    default route uses the interface, or it is a rail."""
+    routers: Mapping[str, tuple[str, ...]]
+    """Family of a planned address -> routers of the default route that uses the interface; empty:
+    the route names none. A family without such a route is left out; a rail has no entry."""
     files: tuple[str, ...]
     """Files that configure the interface, of its own program and of others."""
 
@@ -42,14 +42,21 @@ def interface_states(interfaces: Iterable[Interface]) -> Question[InterfaceState
 
     def state(taken: Taken, one: Interface) -> InterfaceState:
         kept = taken.item("net.persisted", f"{one.manager} {one.name}")
-        routes = {} if one.is_rail else taken.item("net.gateway", one.family)
+        routes = {
+            own.family: taken.item("net.gateway", own.family)
+            for own in (() if one.is_rail else one.assigned)
+        }
         return InterfaceState(
             exists=bool(taken.item("kernel.files", _paths(one)[0])),
             software=_software(taken, one),
             # An interface without a device and without an address has no entry.
             addresses=tuple(taken["net.addresses"].get(one.name, ())),
             mtu=taken["net.mtu"].get(one.name),
-            routers=tuple(routes[one.name]) if one.name in routes else None,
+            routers={
+                family: tuple(found[one.name])
+                for family, found in routes.items()
+                if one.name in found
+            },
             files=(*kept["files"], *kept["elsewhere"]),
         )
 

@@ -97,8 +97,18 @@ def _exempt(plan: NodePlan) -> tuple[tuple[str, str, str, str], ...]:
 
 def own(plan: NodePlan) -> tuple[tuple[str, str], ...]:
     """Return the identities of a node: what a value is, and the value."""
-    fabric = ((f"fabric address {n}", str(one)) for n, one in enumerate(plan.node.fabric, 1))
-    return ((NAME, plan.name), ("management address", plan.address), *fabric)
+    node, kinds = plan.node, ("fabric address", "second fabric address")
+    second = node.management_second
+    return (
+        (NAME, plan.name),
+        ("management address", plan.address),
+        *((("second management address", str(second)),) if second is not None else ()),
+        *(
+            (f"{kind} {rail}", str(address))
+            for kind, addresses in zip(kinds, (node.fabric, node.fabric_second), strict=True)
+            for rail, address in enumerate(addresses, 1)
+        ),
+    )
 
 
 MOST_RANGES = 64

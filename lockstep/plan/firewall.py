@@ -122,8 +122,8 @@ def _accepted(node: NodePlan) -> Iterator[Accepted]:
     yield Accepted("DHCPv6 client", "fe80::/10", "udp/546")
     for network in _of_nodes(node):
         yield Accepted("nodes", network)
-    if "fabric" in spec.networks:
-        yield Accepted("fabric", _text(str(spec.networks["fabric"].prefix)))
+    for family in spec.networks["fabric"].families if "fabric" in spec.networks else ():
+        yield Accepted("fabric", _text(str(family.prefix)))
     for trusted in spec.os.firewall.trusted if spec.os.firewall else ():
         yield Accepted("trusted", _text(str(trusted)))
     management = _text(str(spec.networks["management"].prefix))
@@ -135,8 +135,17 @@ def _of_nodes(node: NodePlan) -> tuple[str, ...]:
     """Return the management addresses of all nodes, as few networks as possible."""
     made = node.cluster.made
     if _of_nodes not in made:
-        every = [ip_network(one.address) for one in node.cluster.nodes.values()]
-        made[_of_nodes] = tuple(map(_text, map(str, collapse_addresses(every))))  # type: ignore[type-var]
+        every = [
+            ip_network(address)
+            for one in node.cluster.nodes.values()
+            for name, address in one.addresses.items()
+            if name.startswith("management")
+        ]
+        made[_of_nodes] = tuple(
+            _text(str(network))
+            for version in dict.fromkeys(one.version for one in every)
+            for network in collapse_addresses(one for one in every if one.version == version)  # type: ignore[type-var]
+        )
     found: tuple[str, ...] = made[_of_nodes]
     return found
 

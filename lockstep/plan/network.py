@@ -13,7 +13,7 @@ from typing import Literal
 from lockstep.catalog.os import Release
 from lockstep.spec import Node, names
 from lockstep.spec.hardware import HardwareClass
-from lockstep.spec.model import Network
+from lockstep.spec.model import Network, Subnets
 
 Networks = Mapping[Literal["management", "fabric"], Network]
 MANAGEMENT: Literal["management"] = "management"
@@ -23,25 +23,13 @@ uses 253 to 255 and priorities 0, 32766 and 32767 (ip-rule(8))."""
 
 
 @dataclass(frozen=True)
-class Interface:
-    """One network interface, with all settings that its file has."""
+class Assigned:
+    """An address of an interface, with its network and router."""
 
-    name: str
-    purpose: str
-    """``management``, or ``rail0`` and so on."""
-    manager: str
-    """A key of ``UNITS``."""
     address: str
     prefix: str
     """The network of the address, with its length."""
-    mtu: int | None = None
-    """In bytes; None: not set."""
     gateway: str = ""
-    table: int | None = None
-    """Routing table of a rail that has a router, also the priority of its rule."""
-    name_servers: tuple[str, ...] = ()
-    ipoib_mode: Literal["", "datagram", "connected"] = ""
-    """Empty: not an InfiniBand interface."""
 
     @property
     def length(self) -> int:
@@ -63,10 +51,39 @@ class Interface:
         """``ipv4`` or ``ipv6``."""
         return "ipv6" if self.ipv6 else "ipv4"
 
+
+@dataclass(frozen=True)
+class Interface:
+    """One network interface, with all settings that its file has."""
+
+    name: str
+    purpose: str
+    """``management``, or ``rail0`` and so on."""
+    manager: str
+    """A key of ``UNITS``."""
+    assigned: tuple[Assigned, ...]
+    """The address in the network's own family, and then in its second one, if it has one."""
+    mtu: int | None = None
+    """In bytes; None: not set."""
+    table: int | None = None
+    """Routing table of a rail that has a router, also the priority of its rule."""
+    name_servers: tuple[str, ...] = ()
+    ipoib_mode: Literal["", "datagram", "connected"] = ""
+    """Empty: not an InfiniBand interface."""
+
     @property
-    def router(self) -> str:
-        """The router of the default route in the main table; "" without one."""
-        return "" if self.is_rail else self.gateway
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses, without the lengths of their prefixes."""
+        return tuple(one.address for one in self.assigned)
+
+    @property
+    def routers(self) -> tuple[str, ...]:
+        """The routers of default routes in the main table; a rail has none."""
+        return () if self.is_rail else tuple(one.gateway for one in self.assigned if one.gateway)
+
+    def name_servers_of(self, own: Assigned) -> tuple[str, ...]:
+        """Return the name servers in the family of one of the interface's addresses."""
+        return tuple(server for server in self.name_servers if (":" in server) == own.ipv6)
 
     @property
     def is_rail(self) -> bool:
@@ -102,10 +119,13 @@ def _management(
             name=hardware.management_interface,
             purpose=MANAGEMENT,
             manager=manager,
-            address=str(node.management),
-            prefix=str(network.prefix),
+            assigned=tuple(
+                Assigned(str(address), str(family.prefix), str(family.gateway or ""))
+                for address, family in zip(
+                    (node.management, node.management_second), network.families, strict=False
+                )
+            ),
             mtu=network.mtu,
-            gateway=str(network.gateway or ""),
             name_servers=tuple(map(str, network.name_servers)),
         )
 
@@ -117,21 +137,32 @@ def _rails(
     if network is None or not manager or not node.fabric:
         return
     nics = hardware.nics
-    rails = zip(names.expand(nics.interfaces), node.fabric, strict=True)
-    for rail, (name, address) in enumerate(rails):
-        shift = rail * network.rail_step
-        first = network.prefix.first + shift
+    gateways = any(family.gateway is not None for family in network.families)
+    for rail, name in enumerate(names.expand(nics.interfaces)):
         yield Interface(
             name=name,
             purpose=f"rail{rail}",
             manager=manager,
-            address=str(address),
-            prefix=f"{_text(first, address.version)}/{network.first_rail.prefixlen}",
+            assigned=tuple(
+                _on_rail(rail, str(addresses[rail]), family)
+                for addresses, family in zip(
+                    (node.fabric, node.fabric_second), network.families, strict=False
+                )
+            ),
             mtu=network.mtu,
-            gateway=_router(str(network.gateway or ""), shift),
-            table=FIRST_TABLE + rail if network.gateway is not None else None,
+            table=FIRST_TABLE + rail if gateways else None,
             ipoib_mode=nics.ipoib_mode if nics.rdma == "infiniband" else "",
         )
+
+
+def _on_rail(rail: int, address: str, family: Subnets) -> Assigned:
+    shift = rail * family.rail_step
+    first = family.prefix.first + shift
+    return Assigned(
+        address=address,
+        prefix=f"{_text(first, family.prefix.version)}/{family.first_rail.prefixlen}",
+        gateway=_router(str(family.gateway or ""), shift),
+    )
 
 
 def _router(of_first_rail: str, shift: int) -> str:
@@ -175,7 +206,8 @@ def path_of(interface: Interface) -> str:
 
 def gateway_families(interfaces: tuple[Interface, ...]) -> tuple[str, ...]:
     """Return the families whose default route uses an interface that Lockstep configures."""
-    return tuple(dict.fromkeys(one.family for one in interfaces if not one.is_rail))
+    own = (assigned for one in interfaces if not one.is_rail for assigned in one.assigned)
+    return tuple(dict.fromkeys(one.family for one in own))
 
 
 NETWORKD = UNITS["networkd"]

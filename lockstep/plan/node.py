@@ -80,6 +80,24 @@ class NodePlan:
         """Management address."""
         return str(self.node.management)
 
+    @cached_property
+    def addresses(self) -> dict[str, str]:
+        """Every planned address of the node, keyed by purpose: ``management``, ``rail0`` and so on.
+
+        Those of a second family have it in their key: ``rail0 (ipv4)``.
+        """
+        node = self.node
+        second = () if node.management_second is None else (node.management_second,)
+        families = (((node.management,), node.fabric), (second, node.fabric_second))
+        return {
+            f"{what} (ipv{address.version})" if is_second else what: str(address)
+            for is_second, (management, fabric) in enumerate(families)
+            for what, address in (
+                *(("management", address) for address in management),
+                *((f"rail{rail}", address) for rail, address in enumerate(fabric)),
+            )
+        }
+
     @property
     def address_family(self) -> str:
         """``ipv6`` or ``ipv4``: the family of the management network."""
@@ -239,6 +257,7 @@ class NodePlan:
         pyinfra calls this to print host data.
         """
         hardware = self.hardware
+        second = {what: address for what, address in self.addresses.items() if " " in what}
         return {
             "name": self.name,
             "role": self.role.value,
@@ -248,6 +267,7 @@ class NodePlan:
             "release": self.release.name,
             "management": self.address,
             "fabric": [str(address) for address in self.node.fabric],
+            **({"second_family": second} if second else {}),
             "cpus": {
                 "all": hardware.cpu.all,
                 "housekeeping": hardware.cpu.housekeeping,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from netaddr import IPAddress
 
 from lockstep.spec import names
-from lockstep.spec.model import Cluster, NodeRole, Service
+from lockstep.spec.model import Cluster, Network, NodeRole, Service
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Node:
     management: IPAddress
     fabric: tuple[IPAddress, ...]
     """One address per rail; empty if the node group has no fabric address."""
+    management_second: IPAddress | None
+    """Management address of the network's second family; None without one."""
+    fabric_second: tuple[IPAddress, ...]
+    """Like ``fabric``, in the fabric's second family."""
     runs: tuple[Service, ...]
     release: str
     """Name of the operating system release."""
@@ -34,27 +38,42 @@ class Node:
 
 def nodes(cluster: Cluster) -> Iterator[Node]:
     """Yield every node of the cluster in the order of the description."""
-    fabric = cluster.networks.get("fabric")
-    step = fabric.rail_step if fabric else 0
+    rails, (step, second_step) = _rails(cluster.networks.get("fabric"))
     for index, group in enumerate(cluster.nodes):
-        # Integers are faster: netaddr would create an object for every addition.
         domain = cluster.domain_of(group)
-        management, first = int(group.management), int(group.fabric or 0)
         for offset, name in enumerate(names.expand(group.name)):
             yield Node(
                 name=name,
                 role=group.role,
                 hardware=group.hardware,
-                management=IPAddress(management + offset, group.management.version),
-                fabric=tuple(
-                    IPAddress(first + offset + rail * step, group.fabric.version)
-                    for rail in range(fabric.rails if fabric else 1)
-                )
-                if group.fabric is not None
-                else (),
+                management=_later(group.management, offset),
+                fabric=_on_rails(group.fabric, offset, rails, step),
+                management_second=None
+                if group.management_second is None
+                else _later(group.management_second, offset),
+                fabric_second=_on_rails(group.fabric_second, offset, rails, second_step),
                 runs=group.runs,
                 release=cluster.release_of(group),
                 nvlink_domain=domain,
                 leaf_switch=group.leaf_switch or "",
                 group=index,
             )
+
+
+def _rails(fabric: Network | None) -> tuple[int, tuple[int, int]]:
+    """Return the number of rails, and the steps from rail to rail of both families."""
+    if fabric is None:
+        return 1, (0, 0)
+    first, second, *_ = (*(one.rail_step for one in fabric.families), 0)
+    return fabric.rails, (first, second)
+
+
+def _later(address: IPAddress, offset: int) -> IPAddress:
+    # Integers are faster: netaddr would create an object for every addition.
+    return IPAddress(int(address) + offset, address.version)
+
+
+def _on_rails(first: IPAddress | None, offset: int, rails: int, step: int) -> tuple[IPAddress, ...]:
+    if first is None:
+        return ()
+    return tuple(_later(first, offset + rail * step) for rail in range(rails))

@@ -7,10 +7,11 @@ Relations between fields (duplicate addresses, a worker without a scheduler) are
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from netaddr import IPNetwork
+from netaddr import IPAddress, IPNetwork
 from pydantic import Field
 
 from lockstep.spec import names
@@ -67,6 +68,33 @@ class Service(enum.Enum):
     PROMETHEUS = "prometheus"
 
 
+@dataclass(frozen=True)
+class Subnets:
+    """One address family of a network: the subnets of its rails, one after the other."""
+
+    prefix: IPNetwork
+    first_rail: IPNetwork
+    """The subnet of the first rail: the whole network if there is only one rail."""
+    gateway: IPAddress | None
+
+    @property
+    def rail_step(self) -> int:
+        """How much higher a node's address is on the next rail."""
+        return int(self.first_rail.size)
+
+
+class SecondFamily(Model):
+    """The other address family of a network with IPv4 and IPv6, on the same interfaces."""
+
+    prefix: Network_
+    """The network with its prefix length: IPv4 if the network's own prefix is IPv6, and the
+    reverse."""
+    rail_length: Annotated[int, Field(ge=8, le=127)] | None = None
+    """Length of each rail's prefix, in bits; None: 64 with IPv6, 24 with IPv4."""
+    gateway: Address | None = None
+    """Router of this family, with the meaning of the network's own ``gateway``."""
+
+
 class Network(Model):
     """One network; each of its rails is a subnet, in which every node has one address."""
 
@@ -91,18 +119,25 @@ class Network(Model):
     (fe80::1); on the fabric, all rails then have a router with this address."""
     name_servers: tuple[Address, ...] = ()
     """DNS servers of the management network."""
+    second_family: SecondFamily | None = None
+    """IPv4 beside IPv6, or the reverse: every node with an address in this network also has one of
+    this family, on the same interface. Lockstep, Slurm and Prometheus use the first family; names
+    in /etc/hosts have its addresses only."""
 
     @cached_property
-    def first_rail(self) -> IPNetwork:
-        """The subnet of the first rail: the whole network if there is only one rail."""
-        usual, bits = (64, 128) if self.prefix.version == 6 else (24, 32)
-        length = self.prefix.prefixlen if self.rails == 1 else self.rail_length or usual
-        return IPNetwork(f"{self.prefix.ip}/{min(length, bits)}")
+    def families(self) -> tuple[Subnets, ...]:
+        """The network in its own family, and then in its second one, if it has one."""
+        every = (self, self.second_family) if self.second_family else (self,)
+        return tuple(
+            Subnets(one.prefix, _first_rail(one.prefix, self.rails, one.rail_length), one.gateway)
+            for one in every
+        )
 
-    @cached_property
-    def rail_step(self) -> int:
-        """How much higher a node's address is on the next rail."""
-        return int(self.first_rail.size)
+
+def _first_rail(prefix: IPNetwork, rails: int, rail_length: int | None) -> IPNetwork:
+    usual, bits = (64, 128) if prefix.version == 6 else (24, 32)
+    length = prefix.prefixlen if rails == 1 else rail_length or usual
+    return IPNetwork(f"{prefix.ip}/{min(length, bits)}")
 
 
 class NodeGroup(Model):
@@ -118,6 +153,10 @@ class NodeGroup(Model):
     """Management address of the first node."""
     fabric: Address | None = None
     """Fabric address of the first node on the first rail."""
+    management_second: Address | None = None
+    """Address of the first node in ``networks.management.second_family``."""
+    fabric_second: Address | None = None
+    """Address of the first node on the first rail in ``networks.fabric.second_family``."""
     runs: tuple[Service, ...] = ()
     """Services that these heads run."""
     release: Name | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from operator import itemgetter
 
 from netaddr import IPAddress, IPNetwork
@@ -11,8 +11,8 @@ from netaddr import IPAddress, IPNetwork
 from lockstep.report import alike, fold
 from lockstep.spec import names
 from lockstep.spec.expand import nodes
-from lockstep.spec.model import Cluster, Network
-from lockstep.spec.problem import Problem, violated
+from lockstep.spec.model import Cluster, Subnets
+from lockstep.spec.problem import Problem, Relation, violated
 
 BITS = {4: 32, 6: 128}
 """IP version -> length of an address in bits."""
@@ -44,48 +44,70 @@ def _networks(cluster: Cluster) -> Iterator[Problem]:
             ("networks",), "no management network", 'a network named "management" for all nodes'
         )
     for name, network in cluster.networks.items():
-        management, several, prefix = name == "management", network.rails > 1, network.prefix
-        length, longest = network.first_rail.prefixlen, BITS[prefix.version] - 1
-        room = 1 << max(0, length - prefix.prefixlen)
-        special = next((net for net in NO_HOSTS if _overlap(prefix, IPNetwork(net))), "")
+        several, second = network.rails > 1, network.second_family
         yield from violated(
             ("networks", name),
             (
-                special,
-                ("prefix",),
-                str(prefix),
-                f"a network of hosts; {special} is for {NO_HOSTS.get(special)}",
-            ),
-            (
-                management and several,
+                name == "management" and several,
                 ("rails",),
                 str(network.rails),
                 "1: only the fabric can have several rails",
             ),
-            (
-                network.rail_length is not None and (not several or network.rail_length > longest),
-                ("rail_length",),
-                str(network.rail_length),
-                f"at most {longest} with {prefix}"
-                if several
-                else "no length without several rails: a single rail has the whole prefix",
-            ),
-            (
-                not management and several and network.rails > room,
-                ("prefix",),
-                str(prefix),
-                f"a prefix with room for {network.rails} rails of the length /{length} "
-                "(rail_length)",
-            ),
+            *_subnets(network.rails, network.families[0], network.rail_length),
         )
-    for one, other in combinations(cluster.networks.items(), 2):
-        (_, first), (name, network) = sorted((one, other), key=lambda item: item[0] == "fabric")
-        if _overlap(first.prefix, network.prefix):
-            yield Problem(
-                ("networks", name, "prefix"),
-                str(network.prefix),
-                f"a network outside of the management network, {first.prefix}",
+        if second is not None:
+            other = 4 if network.prefix.version == 6 else 6
+            yield from violated(
+                ("networks", name, "second_family"),
+                (
+                    second.prefix.version != other,
+                    ("prefix",),
+                    str(second.prefix),
+                    f"an IPv{other} network: the first family of this network has {network.prefix}",
+                ),
+                *_subnets(network.rails, network.families[1], second.rail_length),
             )
+    # The fabric comes last, so that a problem names it.
+    named = sorted(cluster.networks.items(), key=lambda item: item[0] == "fabric")
+    for (_, first), (name, network) in combinations(named, 2):
+        fields = zip(FIELDS, network.families, strict=False)
+        for management, (field, family) in product(first.families, fields):
+            if _overlap(management.prefix, family.prefix):
+                yield Problem(
+                    ("networks", name, *field, "prefix"),
+                    str(family.prefix),
+                    f"a network outside of the management network, {management.prefix}",
+                )
+
+
+FIELDS: tuple[tuple[str, ...], ...] = ((), ("second_family",))
+"""Where a network has the fields of each of its families."""
+
+
+def _subnets(rails: int, family: Subnets, rail_length: int | None) -> Iterator[Relation]:
+    prefix = family.prefix
+    length, longest = family.first_rail.prefixlen, BITS[prefix.version] - 1
+    special = next((net for net in NO_HOSTS if _overlap(prefix, IPNetwork(net))), "")
+    yield (
+        special,
+        ("prefix",),
+        str(prefix),
+        f"a network of hosts; {special} is for {NO_HOSTS.get(special)}",
+    )
+    yield (
+        rail_length is not None and (rails == 1 or rail_length > longest),
+        ("rail_length",),
+        str(rail_length),
+        f"at most {longest} with {prefix}"
+        if rails > 1
+        else "no length without several rails: a single rail has the whole prefix",
+    )
+    yield (
+        rails > 1 << max(0, length - prefix.prefixlen),
+        ("prefix",),
+        str(prefix),
+        f"a prefix with room for {rails} rails of the length /{length} (rail_length)",
+    )
 
 
 def _overlap(one: IPNetwork, other: IPNetwork) -> bool:
@@ -95,28 +117,39 @@ def _overlap(one: IPNetwork, other: IPNetwork) -> bool:
 def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
     """Find groups whose last address would lie outside the address space."""
     fabric = cluster.networks.get("fabric")
-    further = 0 if fabric is None else (fabric.rails - 1) * fabric.rail_step
+    families = fabric.families if fabric else ()
+    last_rail = (fabric.rails if fabric else 1) - 1
+    first, second, *_ = (*(last_rail * one.rail_step for one in families), 0, 0)
     for index, group in enumerate(cluster.nodes):
         steps = len(names.expand(group.name)) - 1
         allowed = f"a lower address: {steps} more must follow it, one per node"
-        for kind, first, reach in (
+        for kind, address, reach in (
             ("management", group.management, steps),
-            ("fabric", group.fabric, steps + further),
+            ("management_second", group.management_second, steps),
+            ("fabric", group.fabric, steps + first),
+            ("fabric_second", group.fabric_second, steps + second),
         ):
-            if first is not None and int(first) + reach >> BITS[first.version]:
-                yield Problem(("nodes", index, kind), str(first), allowed, group.name)
+            if address is not None and int(address) + reach >> BITS[address.version]:
+                yield Problem(("nodes", index, kind), str(address), allowed, group.name)
 
 
 def address_problems(cluster: Cluster) -> Iterator[Problem]:
     """Find addresses that are outside their network, used twice, or no host's."""
     # Integers are faster than netaddr objects: 2,000 nodes with 8 rails need 18,000 comparisons.
     owner: dict[tuple[int, int], tuple[str, str]] = {}
-    networks = {str(name): network for name, network in cluster.networks.items()}
+    families = _families(cluster)
+    yield from _without_second(cluster)
     wrong = []
     for node in nodes(cluster):
-        for kind, addresses in (("management", (node.management,)), ("fabric", node.fabric)):
+        second = () if node.management_second is None else (node.management_second,)
+        for kind, addresses in (
+            ("management", (node.management,)),
+            ("management_second", second),
+            ("fabric", node.fabric),
+            ("fabric_second", node.fabric_second),
+        ):
             for rail, address in enumerate(addresses):
-                allowed, other = _allowed_address(kind, rail, address, networks.get(kind)), ""
+                allowed, other = _allowed_address(kind, rail, address, families.get(kind)), ""
                 if allowed is None:
                     first = owner.setdefault((address.version, int(address)), (node.name, kind))
                     if first != (node.name, kind):
@@ -135,14 +168,45 @@ def address_problems(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
+SECOND = "_second"
+"""End of the names of fields with a node's addresses in a second family."""
+
+
+def _families(cluster: Cluster) -> dict[str, Subnets]:
+    """Return the subnets of each field with addresses of nodes."""
+    return {
+        f"{name}{end}": family
+        for name, network in cluster.networks.items()
+        for end, family in zip(("", SECOND), network.families, strict=False)
+    }
+
+
+def _without_second(cluster: Cluster) -> Iterator[Problem]:
+    """Find groups with an address in a network, but none in its second family."""
+    for name, network in cluster.networks.items():
+        for index, group in enumerate(cluster.nodes) if network.second_family else ():
+            if getattr(group, name) is not None and getattr(group, f"{name}{SECOND}") is None:
+                yield Problem(
+                    ("nodes", index, f"{name}{SECOND}"),
+                    "no address",
+                    f"the first node's address in networks.{name}.second_family, "
+                    f"{network.families[1].first_rail}",
+                    node=group.name,
+                )
+
+
 def _allowed_address(
-    kind: str, rail: int, address: IPAddress, network: Network | None
+    kind: str, rail: int, address: IPAddress, family: Subnets | None
 ) -> str | None:
     """Return the addresses that would be allowed; None when the address is valid."""
-    if network is None:
+    if family is None and kind.endswith(SECOND):
+        name = kind.removesuffix(SECOND)
+        return f"no {kind} address, or networks.{name}.second_family"
+    if family is None:
         return f"no {kind} address, or a network named {kind!r}"
-    prefix, subnet = network.prefix, network.first_rail
-    on_first_rail = int(address) - rail * network.rail_step
+    kind = kind.removesuffix(SECOND)
+    prefix, subnet = family.prefix, family.first_rail
+    on_first_rail = int(address) - rail * family.rail_step
     if address.version != prefix.version or not prefix.first <= on_first_rail <= prefix.last:
         return f"addresses in the {kind} network {prefix}"
     if on_first_rail > subnet.last:

@@ -10,7 +10,7 @@ from lockstep.catalog import os as operating_systems
 from lockstep.report import fold
 from lockstep.spec import names
 from lockstep.spec.hardware import HardwareClass
-from lockstep.spec.model import Cluster, Network, NodeGroup
+from lockstep.spec.model import Cluster, Network, NodeGroup, Subnets
 from lockstep.spec.problem import Problem, Relation, violated
 
 LONGEST_NAME = 15
@@ -29,6 +29,9 @@ def network_problems(cluster: Cluster) -> Iterator[Problem]:
             *_settings(kind, network),
             *_gateway(cluster, kind, network),
         )
+        if network.second_family is not None:
+            relations = _gateway(cluster, kind, network, second=True)
+            yield from violated(("networks", kind, "second_family"), *relations)
     for name, hardware in cluster.hardware.items():
         if any(group.hardware == name for group in cluster.nodes):
             yield from violated(("hardware", name), *_interfaces(cluster, name, hardware))
@@ -53,7 +56,16 @@ def _manager(cluster: Cluster, network: Network) -> Iterator[Relation]:
 
 def _settings(name: str, network: Network) -> Iterable[Relation]:
     managed, servers = is_managed(network), ", ".join(map(str, network.name_servers))
+    families = {family.prefix.version for family in network.families}
+    out_of_reach = [str(one) for one in network.name_servers if one.version not in families]
     return (
+        (
+            name == "management" and out_of_reach,
+            ("name_servers",),
+            ", ".join(out_of_reach),
+            f"IPv{' or IPv'.join(map(str, sorted(families)))} addresses: the nodes have no other "
+            "in this network",
+        ),
         (servers and name == "management" and not managed, ("name_servers",), servers, NEEDS),
         (
             servers and name != "management",
@@ -67,18 +79,22 @@ def _settings(name: str, network: Network) -> Iterable[Relation]:
 NEEDS = 'leave it out, or set manager to "release": Lockstep must configure the interfaces'
 
 
-def _gateway(cluster: Cluster, kind: str, network: Network) -> Iterator[Relation]:
-    gateway = network.gateway
+def _gateway(
+    cluster: Cluster, kind: str, network: Network, *, second: bool = False
+) -> Iterator[Relation]:
+    family = network.families[second]
+    gateway = family.gateway
     if gateway is None:
         return
     field, value = ("gateway",), str(gateway)
     yield not is_managed(network), field, value, NEEDS
     yield (
-        not (_is_link_local(gateway) or _can_be_a_router(gateway, network)),
+        not (_is_link_local(gateway) or _can_be_a_router(gateway, family)),
         field,
         value,
-        _routers(network),
+        _routers(network.rails, family),
     )
+    kind += "_second" if second else ""
     owners = [name for group in cluster.nodes for name in _with_address(group, kind, gateway)]
     yield (
         owners,
@@ -97,26 +113,25 @@ def _is_link_local(address: IPAddress) -> bool:
     return bool(address.version == 6 and address.is_link_local())
 
 
-def _can_be_a_router(gateway: IPAddress, network: Network) -> bool:
+def _can_be_a_router(gateway: IPAddress, family: Subnets) -> bool:
     """Return whether an address is one of a node's neighbour: in the subnet, and of one machine.
 
     The first address of a subnet is all its routers (RFC 4291, 2.6.1) or the network itself, the
     last one of an IPv4 subnet is all its machines (RFC 919). A /31 and a /127 have neither (RFC
     3021, RFC 6164).
     """
-    prefix = network.first_rail
+    prefix = family.first_rail
     first, last = prefix.first, prefix.last
     if last - first > 1:
         first, last = first + 1, last - (prefix.version == 4)
     return bool(gateway.version == prefix.version and first <= int(gateway) <= last)
 
 
-def _routers(network: Network) -> str:
+def _routers(rails: int, family: Subnets) -> str:
     """Return the addresses that are allowed for the router of a network, in words."""
-    prefix = network.prefix
-    if network.rails > 1:
-        first = network.first_rail
-        inside = f"an address in {first}, the first rail (Lockstep derives the others)"
+    prefix = family.prefix
+    if rails > 1:
+        inside = f"an address in {family.first_rail}, the first rail (Lockstep derives the others)"
     else:
         inside = f"an address in {prefix}"
     return inside + (", or a link-local one" if prefix.version == 6 else "")
@@ -124,7 +139,7 @@ def _routers(network: Network) -> str:
 
 def _with_address(group: NodeGroup, kind: str, address: IPAddress) -> Iterator[str]:
     """Yield the node of a group that has an address, on the first rail if it is the fabric."""
-    first = group.management if kind == "management" else group.fabric
+    first = getattr(group, kind)
     if first is not None and first.version == address.version:
         offset, members = int(address) - int(first), names.expand(group.name)
         if 0 <= offset < len(members):

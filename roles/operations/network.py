@@ -19,6 +19,8 @@ from lockstep.roles.operations.files import managed_files
 from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
 from lockstep.roles.operations.service import RUNNING
 
+GATEWAYS = ("networks.management.gateway", "networks.management.second_family.gateway")
+"""The field with the router of each family."""
 SECONDS = 10
 """Time that an interface may take to get its address."""
 
@@ -55,9 +57,10 @@ def unsafe(one: Interface, state: InterfaceState, runs: bool) -> str:
             f"{one.name} is a {state.software} interface, so nothing was written: Lockstep "
             "configures physical interfaces only. Next: leave networks.management unmanaged"
         )
-    if one.address not in state.addresses:
+    lacking = [address for address in one.addresses if address not in state.addresses]
+    if lacking:
         return (
-            f"{one.name} does not have the management address {one.address}, so nothing was "
+            f"{one.name} does not have the management address {lacking[0]}, so nothing was "
             "written. Next: correct management_interface or the address in the inventory; "
             "ip address shows the interfaces"
         )
@@ -68,19 +71,20 @@ def unsafe(one: Interface, state: InterfaceState, runs: bool) -> str:
             "set networks.management.manager to the program that configures it now, or leave it "
             "unmanaged; if the unit has failed, start it from the console"
         )
-    if state.routers is not None and not one.gateway:
-        return (
-            f"the default route uses {one.name}, but the inventory has no router for the "
-            "management network, so nothing was written. Next: set networks.management.gateway; "
-            f"the route goes to {_named(state.routers)}"
-        )
-    if state.routers is not None and state.routers != (one.gateway,):
-        return (
-            f"the default route of {one.name} goes to {_named(state.routers)}, but "
-            f"networks.management.gateway is {one.gateway}, so nothing was written. Next: correct "
-            f"the inventory, or the route: ip route replace default via {one.gateway} dev "
-            f"{one.name}"
-        )
+    for own, field in zip(one.assigned, GATEWAYS, strict=False):
+        routers = state.routers.get(own.family)
+        if routers is not None and not own.gateway:
+            return (
+                f"the default route uses {one.name}, but the inventory has no router for the "
+                f"management network, so nothing was written. Next: set {field}; the route goes to "
+                f"{_named(routers)}"
+            )
+        if routers is not None and routers != (own.gateway,):
+            return (
+                f"the default route of {one.name} goes to {_named(routers)}, but {field} is "
+                f"{own.gateway}, so nothing was written. Next: correct the inventory, or the "
+                f"route: ip route replace default via {own.gateway} dev {one.name}"
+            )
     if others:
         return (
             f"{', '.join(others)} configures {one.name}, too, so nothing was written. Next: remove "
@@ -224,7 +228,7 @@ def due_rails(
         and (state := states.by_name[one.name]).exists
         and (
             one.name in stale
-            or one.address not in state.addresses
+            or not {*one.addresses} <= {*state.addresses}
             or one.mtu not in (None, state.mtu)
         )
     )
@@ -258,11 +262,15 @@ def applied(rails: Iterable[Interface], stale: frozenset[str]) -> Iterator[str]:
 
 
 def has_address(one: Interface) -> str:
-    """Return a command that waits for an address, and fails if the interface does not get it."""
-    name, address = shlex.quote(one.name), shlex.quote(one.address)
-    shown = f'[ -n "$(ip -oneline address show dev {name} to {address})" ]'
+    """Return a command that waits for the addresses, and fails if the interface lacks one."""
+    return " && ".join(_has_address(one, address) for address in one.addresses)
+
+
+def _has_address(one: Interface, address: str) -> str:
+    name = shlex.quote(one.name)
+    shown = f'[ -n "$(ip -oneline address show dev {name} to {shlex.quote(address)})" ]'
     said = shlex.quote(
-        f"{one.name} did not get {one.address} within {SECONDS} s. Next: look at the log of "
+        f"{one.name} did not get {address} within {SECONDS} s. Next: look at the log of "
         f"{UNITS[one.manager]}"
     )
     return (

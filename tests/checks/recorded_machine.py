@@ -168,7 +168,7 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
     names += [name for name in planned if name not in names]
     mtus = {name: one.mtu for name, one in planned.items() if one.mtu}
     addresses = {name: [node.address] if name == "eno1" else [] for name in names}
-    addresses |= {name: [one.address] for name, one in planned.items()}
+    addresses |= {name: [*one.addresses] for name, one in planned.items()}
     board = f"a0:88:c2:{number >> 8:02x}:{number & 0xFF:02x}"
     return {
         **{reading: dict.fromkeys(names, value) for reading, value in each.items()},
@@ -176,9 +176,9 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
         "net.addresses": addresses,
         "net.persisted": {
             f"{one.manager} {name}": {
-                "addresses": [one.with_length],
+                "addresses": sorted(own.with_length for own in one.assigned),
                 "mtu": one.mtu,
-                "routers": [one.router] if one.router else [],
+                "routers": sorted(one.routers),
                 "files": [path_of(one)],
                 "elsewhere": [],
             }
@@ -186,7 +186,10 @@ def _network(node: NodePlan, number: int) -> dict[str, Any]:
         },
         "net.default_route": {"ipv4": [], "ipv6": ["eno1"]},
         "net.gateway": {
-            one.family: {name: [one.router]} for name, one in planned.items() if one.router
+            own.family: {name: [own.gateway]}
+            for name, one in planned.items()
+            for own in one.assigned
+            if own.gateway and not one.is_rail
         },
         "net.mac": {name: f"{board}:{i:02x}" for i, name in enumerate(names)},
     }

@@ -132,6 +132,10 @@ def _everything() -> dict[str, Any]:
         | {"name": "worker16", "hardware": "own"}
         | {"management": "fd5a:7c1e:1000::200", "fabric": "fd5a:7c1e:2000::200"}
     )
+    for number, group in enumerate(wanted["nodes"]):
+        group["management_second"] = f"10.1.{number}.1"
+        if "fabric" in group:
+            group["fabric_second"] = f"10.8.{number}.1"
     wanted["os"] |= {"address_family": "ipv6", "automatic_upgrades": False, "hugetlb_gid": 2000}
     wanted["os"] |= {"locale": "en_US.UTF-8", "memlock": 1048576, "nofile": 65536}
     wanted["os"]["firewall"]["services"] = ["tcp/443", "udp/60000-61000"]
@@ -151,6 +155,9 @@ def _everything() -> dict[str, Any]:
     }
     wanted["nodes"][0]["unmanaged"] = ["node_exporter"]
     wanted["networks"]["fabric"]["rail_length"] = 64
+    wanted["networks"]["management"]["second_family"] = {"prefix": "10.1.0.0/16"}
+    wanted["networks"]["management"]["second_family"]["gateway"] = "10.1.255.254"
+    wanted["networks"]["fabric"]["second_family"] = {"prefix": "10.8.0.0/13", "rail_length": 16}
     for repository in wanted["software"]["repositories"]:
         repository |= {"releases": ["debian_13"], "frozen": True, "architectures": ["x86_64"]}
     wanted["software"]["versions_on"] = {"debian_13": {"slurmd": "24.11.5-4"}}

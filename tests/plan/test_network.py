@@ -64,7 +64,7 @@ def test_a_router_is_a_neighbour_of_the_nodes_and_none_of_them(
 def test_a_link_local_router_is_the_same_on_every_rail() -> None:
     """Every link has link-local addresses of its own."""
     node = worker(networked({"manager": "networkd", "gateway": "fe80::1"}))
-    assert {one.gateway for one in node.interfaces} == {"fe80::1"}
+    assert {one.assigned[0].gateway for one in node.interfaces} == {"fe80::1"}
 
 
 def test_without_a_manager_no_interface_is_touched() -> None:
@@ -103,8 +103,9 @@ def test_the_management_interface_is_configured_only_if_its_own_network_says_so(
 def test_each_rail_has_its_own_subnet_router_and_table() -> None:
     node = worker(networked({"manager": "networkd", "gateway": "fd00:2::ffff", "mtu": 4200}))
     third = node.interfaces[2]
-    assert third.prefix == "fd00:2:0:2::/64"
-    assert third.gateway == "fd00:2:0:2::ffff"
+    (own_address,) = third.assigned
+    assert own_address.prefix == "fd00:2:0:2::/64"
+    assert own_address.gateway == "fd00:2:0:2::ffff"
     assert third.table == 1002
     own = str(node.node.fabric[2])
     lines = text(node, "/etc/systemd/network/10-lockstep-fabric2.network").splitlines()
@@ -193,10 +194,134 @@ def test_ipv4_rails_have_a_subnet_each() -> None:
     node = worker(wanted)
     assert [str(one) for one in node.node.fabric] == [f"10.{8 + n}.2.1" for n in range(8)]
     fourth = next(one for one in node.interfaces if one.purpose == "rail3")
-    assert (fourth.with_length, fourth.prefix) == ("10.11.2.1/16", "10.11.0.0/16")
-    assert fourth.gateway == "10.11.255.254"
+    (own_address,) = fourth.assigned
+    assert (own_address.with_length, own_address.prefix) == ("10.11.2.1/16", "10.11.0.0/16")
+    assert own_address.gateway == "10.11.255.254"
     shown = text(node, "/etc/network/interfaces.d/50-lockstep-rails")
     assert "iface fabric3 inet static\n    address 10.11.2.1/16\n" in shown
+
+
+DUAL = {"prefix": "10.8.0.0/13", "rail_length": 16, "gateway": "10.8.255.254"}
+
+
+def dual(manager: str = "networkd") -> dict[str, Any]:
+    """A description with IPv6 and IPv4 in both networks."""
+    wanted = networked(
+        {"manager": manager, "second_family": dict(DUAL)},
+        {
+            "manager": manager,
+            "gateway": "fd00:1::ffff",
+            "second_family": {"prefix": "10.0.0.0/16", "gateway": "10.0.255.254"},
+        },
+    )
+    for number, group in enumerate(wanted["nodes"]):
+        group["management_second"] = f"10.0.{number}.1"
+        if "fabric" in group:
+            group["fabric_second"] = f"10.8.{number}.1"
+    return wanted
+
+
+def test_a_network_of_two_families_gives_every_interface_an_address_of_both() -> None:
+    node = worker(dual())
+    management, first, *_, last = node.interfaces
+    shown = [[own.with_length for own in one.assigned] for one in (management, first, last)]
+    assert shown == [
+        [f"{node.address}/64", "10.0.2.1/16"],
+        [f"{node.node.fabric[0]}/64", "10.8.2.1/16"],
+        [f"{node.node.fabric[7]}/64", "10.15.2.1/16"],
+    ]
+    assert management.routers == ("fd00:1::ffff", "10.0.255.254")
+    assert [one.gateway for one in last.assigned] == ["", "10.15.255.254"]
+    assert node.addresses["rail7 (ipv4)"] == "10.15.2.1"
+    assert node.addresses["management"] == node.address
+    # Everything else keeps to the first family.
+    assert node.address_family == "ipv6"
+    assert {address for address, _ in node.cluster.hosts}.isdisjoint({"10.0.2.1"})
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "value", "allowed"),
+    [
+        (
+            lambda w: w["networks"]["management"]["second_family"].update(
+                prefix="fd00:9::/64", gateway=None
+            ),
+            ("networks", "management", "second_family", "prefix"),
+            "fd00:9::/64",
+            "an IPv4 network: the first family of this network has fd00:1::/64",
+        ),
+        (
+            lambda w: w["nodes"][0].pop("management_second"),
+            ("nodes", 0, "management_second"),
+            "no address",
+            "the first node's address in networks.management.second_family, 10.0.0.0/16",
+        ),
+        (
+            lambda w: w["networks"]["fabric"].pop("second_family"),
+            ("nodes", 2, "fabric_second"),
+            "10.8.2.1 and 31 more",
+            "no fabric_second address, or networks.fabric.second_family",
+        ),
+        (
+            lambda w: w["nodes"][0].update(management_second="10.1.0.1"),
+            ("nodes", 0, "management_second"),
+            "10.1.0.1",
+            "addresses in the management network 10.0.0.0/16",
+        ),
+        (
+            lambda w: w["nodes"][0].update(management_second="10.0.1.1"),
+            ("nodes", 1, "management_second"),
+            "10.0.1.1",
+            "unique addresses; already used by head1",
+        ),
+        (
+            lambda w: w["networks"]["management"]["second_family"].update(gateway="10.0.0.1"),
+            ("networks", "management", "second_family", "gateway"),
+            "10.0.0.1",
+            "the address of a router; head1 has this one",
+        ),
+        (
+            lambda w: w["networks"]["fabric"]["second_family"].update(prefix="10.0.0.0/12"),
+            ("networks", "fabric", "second_family", "prefix"),
+            "10.0.0.0/12",
+            "a network outside of the management network, 10.0.0.0/16",
+        ),
+        (
+            lambda w: w["networks"]["fabric"]["second_family"].update(rail_length=33),
+            ("networks", "fabric", "second_family", "rail_length"),
+            "33",
+            "at most 31 with 10.8.0.0/13",
+        ),
+        (
+            lambda w: w["networks"]["fabric"]["second_family"].update(prefix="10.8.0.0/15"),
+            ("networks", "fabric", "second_family", "prefix"),
+            "10.8.0.0/15",
+            "a prefix with room for 8 rails of the length /16 (rail_length)",
+        ),
+    ],
+)
+def test_a_wrong_second_family_is_refused_at_its_place(
+    change: Any, where: tuple[str | int, ...], value: str, allowed: str
+) -> None:
+    wanted = dual()
+    change(wanted)
+    _, problems = load(wanted, declared())
+    found = [(one.path, one.value, one.allowed) for one in problems]
+    assert (where, value, allowed) in found
+
+
+def test_name_servers_have_a_family_of_the_network() -> None:
+    wanted = dual()
+    wanted["networks"]["management"]["name_servers"] = ["10.0.255.53", "fd00:1::53"]
+    assert load(wanted, declared())[1] == []
+    del wanted["networks"]["management"]["second_family"]
+    for group in wanted["nodes"]:
+        del group["management_second"]
+    (problem,) = load(wanted, declared())[1]
+    assert (problem.value, problem.allowed) == (
+        "10.0.255.53",
+        "IPv6 addresses: the nodes have no other in this network",
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from lockstep.facts.network import InterfaceState, InterfaceStates, interface_st
 from lockstep.node.readers import tree
 from lockstep.node.readers.commands import Commands
 from lockstep.node.readers.network_files import read_persisted
-from lockstep.plan.network import UNITS, Interface, not_to_reload, path_of
+from lockstep.plan.network import UNITS, Assigned, Interface, not_to_reload, path_of
 from lockstep.question import Taken, Unreadable
 from lockstep.render import render
 from lockstep.roles.network import (
@@ -40,41 +40,52 @@ from lockstep.roles.operations.network import (
     unsafe,
 )
 
+ADDRESS = Assigned("fd00:2::5", "fd00:2::/64", "fd00:2::1")
+LINK_LOCAL = replace(ADDRESS, gateway="fe80::1")
+NO_ROUTER = replace(ADDRESS, gateway="")
+IPV4_ADDRESS = Assigned("10.1.0.5", "10.1.0.0/16", "10.1.255.254")
 RAIL = Interface(
     name="rail0",
     purpose="rail0",
     manager="networkd",
-    address="fd00:2::5",
-    prefix="fd00:2::/64",
+    assigned=(ADDRESS,),
     mtu=4200,
-    gateway="fd00:2::1",
     table=1000,
 )
-OLD = replace(RAIL, address="10.1.0.5", prefix="10.1.0.0/16", gateway="", table=None)
+OLD = replace(RAIL, assigned=(replace(IPV4_ADDRESS, gateway=""),), table=None)
 IB = replace(RAIL, name="ib0", ipoib_mode="datagram", mtu=2044)
 MANAGEMENT = replace(
     RAIL, name="eno1", purpose="management", table=None, name_servers=("fd00:2::53", "fd00:2::54")
 )
-IPV4 = replace(OLD, gateway="10.1.255.254", table=1000)
+IPV4 = replace(RAIL, assigned=(IPV4_ADDRESS,))
 IPV4_MANAGEMENT = replace(
     IPV4, name="eno1", purpose="management", table=None, name_servers=("10.1.0.53",)
 )
+DUAL = replace(RAIL, assigned=(ADDRESS, IPV4_ADDRESS))
+DUAL_MANAGEMENT = replace(
+    MANAGEMENT, assigned=DUAL.assigned, name_servers=("fd00:2::53", "10.1.0.53")
+)
 EVERY = {
+    "rail, both": DUAL,
+    "rail, both, IPv4 first": replace(RAIL, assigned=(IPV4_ADDRESS, ADDRESS)),
+    "rail, both, one router": replace(RAIL, assigned=(NO_ROUTER, IPV4_ADDRESS)),
+    "ib, both": replace(DUAL, name="ib0", ipoib_mode="datagram", mtu=2044),
+    "management, both": DUAL_MANAGEMENT,
+    "management, both, one router": replace(DUAL_MANAGEMENT, assigned=(ADDRESS, OLD.assigned[0])),
     "rail": RAIL,
     "rail, IPv4": OLD,
     "rail, IPv4, router": IPV4,
-    "rail, link-local router": replace(RAIL, gateway="fe80::1"),
-    "rail, no MTU": replace(RAIL, mtu=None, gateway="", table=None),
+    "rail, link-local router": replace(RAIL, assigned=(LINK_LOCAL,)),
+    "rail, no MTU": replace(RAIL, mtu=None, assigned=(NO_ROUTER,), table=None),
     "ib": IB,
     "ib, connected": replace(IB, ipoib_mode="connected", mtu=65520),
     "ib, IPv4": replace(IPV4, name="ib0", ipoib_mode="datagram", mtu=2044),
     "management": MANAGEMENT,
     "management, IPv4": IPV4_MANAGEMENT,
-    "management, link-local router": replace(MANAGEMENT, gateway="fe80::1"),
-    "management, no router": replace(MANAGEMENT, gateway="", name_servers=(), mtu=None),
+    "management, link-local router": replace(MANAGEMENT, assigned=(LINK_LOCAL,)),
+    "management, no router": replace(MANAGEMENT, assigned=(NO_ROUTER,), name_servers=(), mtu=None),
 }
-"""Everything that a description can declare: each network has one family, so a node with IPv4 and
-IPv6 has them on different interfaces."""
+"""Everything that a description can declare."""
 NETWORKD = "/lib/systemd/systemd-networkd"
 
 
@@ -195,9 +206,9 @@ def test_the_reader_finds_what_the_plan_has(
     what = f"{manager} {one.name}"
     seen = read_persisted({"interfaces": [what]}, Commands())["net.persisted"][what]
     assert seen == {
-        "addresses": [one.with_length],
+        "addresses": sorted(own.with_length for own in one.assigned),
         "mtu": one.mtu,
-        "routers": [one.router] if one.router else [],
+        "routers": sorted(one.routers),
         "files": [path_of(planned)],
         "elsewhere": [],
     }
@@ -231,25 +242,29 @@ def in_own_namespace(run: str, carrier: str = "up") -> subprocess.CompletedProce
 
 
 def is_complete(shown: str, one: Interface = RAIL) -> None:
-    assert f"{one.with_length} " in shown
     assert "mtu 4200" in shown
-    if one.table:
-        assert f"1000:\tfrom {one.address} lookup 1000" in shown
-        assert f"{one.prefix} dev rail0" in shown
-    # In the table of the rail, and nowhere else.
     of_table, _, of_main = shown.partition("main:")
-    right, other = (of_table, of_main) if one.table else (of_main, of_table)
-    assert f"default via {one.gateway} dev rail0" in right
-    assert "default via" not in other
+    for own in one.assigned:
+        assert f"{own.with_length} " in shown
+        if one.table and own.gateway:
+            assert f"1000:\tfrom {own.address} lookup 1000" in shown
+            assert f"{own.prefix} dev rail0" in shown
+        # In the table of the rail, and nowhere else.
+        right, other = (of_table, of_main) if one.table else (of_main, of_table)
+        assert (f"default via {own.gateway} dev rail0" in right) == bool(own.gateway)
+        assert "default via" not in other
 
 
 COMPLETE = {
+    "rail, both": DUAL,
+    "rail, both, one router": EVERY["rail, both, one router"],
+    "management, both": replace(DUAL_MANAGEMENT, name="rail0"),
     "rail": RAIL,
     "rail, IPv4": IPV4,
-    "rail, link-local router": replace(RAIL, gateway="fe80::1"),
+    "rail, link-local router": replace(RAIL, assigned=(LINK_LOCAL,)),
     "management": replace(MANAGEMENT, name="rail0"),
     "management, IPv4": replace(IPV4_MANAGEMENT, name="rail0"),
-    "management, link-local router": replace(MANAGEMENT, name="rail0", gateway="fe80::1"),
+    "management, link-local router": replace(MANAGEMENT, name="rail0", assigned=(LINK_LOCAL,)),
 }
 
 
@@ -277,10 +292,10 @@ def test_networkd_configures_an_interface_and_knows_every_key(
     log, _, shown = done.stdout.partition("shown:")
     assert "Configuring with /etc/systemd/network/10-lockstep-rail0.network" in log, log
     assert "nknown" not in log
-    assert one.with_length in shown
     assert "mtu 4200" in shown
     # A rail without a cable does not delay the boot; before 255, wait-online cannot be told so.
     assert "not online" not in log or (carrier, version_of_networkd() < 255) == ("down", True)
+    assert all(own.with_length in shown for own in one.assigned)
     if carrier == "up":
         is_complete(shown, one)
 
@@ -296,19 +311,20 @@ def test_ifupdown_configures_an_interface_again_and_again(one: Interface, tmp_pa
     has = has_address(rail)
     run = (
         f"mount --bind {file} /etc/network/interfaces\n"
-        f"ip address add {one.with_length} dev rail0\n"
+        f"ip address add {one.assigned[0].with_length} dev rail0\n"
         # The address is there, ifup has done it once, and then it is lost.
         f"{command}; {has}; {command}; ip address flush dev rail0 scope global; {command}; {has}"
     )
     done = in_own_namespace(run)
     assert done.returncode == 0, done.stderr
     is_complete(done.stdout.partition("shown:")[2], one)
-    assert done.stdout.count("lookup 1000") == (1 if one.table else 0)
+    routed = [own for own in one.assigned if own.gateway and one.table]
+    assert done.stdout.count("lookup 1000") == len(routed)
 
 
 @in_namespace
 def test_an_address_that_does_not_come_is_an_error_with_the_next_step() -> None:
-    rail = replace(RAIL, address="fd00:2::6")
+    rail = replace(RAIL, assigned=(replace(ADDRESS, address="fd00:2::6"),))
     done = in_own_namespace(has_address(rail).replace("-le 50", "-le 1"))
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
@@ -325,7 +341,7 @@ def state(**changes: object) -> InterfaceState:
         software="",
         addresses=("fd00:2::5",),
         mtu=4200,
-        routers=None,
+        routers={},
         files=(),
     )
     return replace(right, **changes)  # type: ignore[arg-type]
@@ -354,15 +370,28 @@ def test_a_rail_is_configured_again_only_if_something_is_missing(
     ("one", "seen", "why"),
     [
         (MANAGEMENT, state(), ""),
-        (MANAGEMENT, state(routers=("fd00:2::1",)), ""),
+        (MANAGEMENT, state(routers={"ipv6": ("fd00:2::1",)}), ""),
         (
             MANAGEMENT,
-            state(routers=("fd00:2::9",)),
+            state(routers={"ipv6": ("fd00:2::9",)}),
             "default route of eno1 goes to fd00:2::9, but networks.management.gateway is fd00:2::1",
         ),
-        (MANAGEMENT, state(routers=()), "default route of eno1 goes to no router"),
+        (MANAGEMENT, state(routers={"ipv6": ()}), "default route of eno1 goes to no router"),
         (MANAGEMENT, state(addresses=("fd00:2::6",)), "does not have the management address"),
-        (replace(MANAGEMENT, gateway=""), state(routers=("fd00:2::9",)), "has no router"),
+        (
+            replace(MANAGEMENT, assigned=(NO_ROUTER,)),
+            state(routers={"ipv6": ("fd00:2::9",)}),
+            "has no router",
+        ),
+        (DUAL_MANAGEMENT, state(), "does not have the management address 10.1.0.5"),
+        (
+            DUAL_MANAGEMENT,
+            state(
+                addresses=("10.1.0.5", "fd00:2::5"),
+                routers={"ipv6": ("fd00:2::1",), "ipv4": ("10.1.0.1",)},
+            ),
+            "goes to 10.1.0.1, but networks.management.second_family.gateway is 10.1.255.254",
+        ),
         (
             MANAGEMENT,
             state(

@@ -610,8 +610,8 @@ CASES = [
         '"role": "worker", "adress": "fd00:1::7"',
         "nodes[2].adress (node worker[1-4])",
         "'adress'",
-        "one of name, role, hardware, management, fabric, runs, release, nvlink_domain, "
-        "leaf_switch, unmanaged",
+        "one of name, role, hardware, management, fabric, management_second, fabric_second, "
+        "runs, release, nvlink_domain, leaf_switch, unmanaged",
     ),
     Wrong(
         "unknown OS release",

@@ -41,7 +41,8 @@ class Words:
     @cached_property
     def _networks(self) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
         found = self.plan.spec.networks.values()
-        return tuple(ipaddress.ip_network(str(network.prefix)) for network in found)
+        every = (family for network in found for family in network.families)
+        return tuple(ipaddress.ip_network(str(family.prefix)) for family in every)
 
     def forms(self, text: str) -> tuple[str, str]:
         """Return a text without names and addresses of nodes, and also without the cluster's name.

@@ -22,8 +22,12 @@ MANAGEMENT = "management"
 
 def planned(view: View) -> dict[str, str]:
     """Return the planned addresses of the node, keyed by purpose."""
-    rails = {f"rail{number}": str(one) for number, one in enumerate(view.plan.node.fabric)}
-    return {MANAGEMENT: view.plan.address, **rails}
+    return dict(view.plan.addresses)
+
+
+def purpose(what: str) -> str:
+    """Return the purpose of an interface from the key of one of its addresses."""
+    return what.partition(" ")[0]
 
 
 def holder(view: View, address: str) -> str | None:
@@ -97,7 +101,7 @@ def by_network(view: View, what: str) -> tuple[str, ...]:
     It leaves a running management interface alone.
     """
     every = {name for one in rails(view).values() for name in (one.name, one.purpose)}
-    return ("network",) if what in every else ()
+    return ("network",) if purpose(what) in every else ()
 
 
 def held(view: View) -> Items:
@@ -106,7 +110,7 @@ def held(view: View) -> Items:
     found: Items = {}
     for what, address in planned(view).items():
         name = holder(view, address)
-        misplaced = name is not None and names.get(what, name) != name
+        misplaced = name is not None and names.get(purpose(what), name) != name
         found[what] = NOWHERE if name is None else f"on {name}" if misplaced else address
     return found
 

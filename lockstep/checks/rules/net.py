@@ -36,6 +36,7 @@ from lockstep.checks.rules._interfaces import (
     judged,
     mtus,
     planned,
+    purpose,
     which,
 )
 from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
@@ -49,7 +50,8 @@ def _interface(view: View, what: str) -> tuple[Object]:
 def _of_address(view: View, what: str) -> tuple[Object]:
     """Return the interface that should have the address of a purpose, or else has it."""
     kept = {one.purpose: one.name for one in view.plan.interfaces}
-    return (Object(ObjectKind.INTERFACE, kept.get(what) or interfaces(view).get(what, what)),)
+    name = kept.get(purpose(what)) or interfaces(view).get(purpose(what), what)
+    return (Object(ObjectKind.INTERFACE, name),)
 
 
 def _address_unique_items(view: View) -> Items:

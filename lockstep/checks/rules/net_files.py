@@ -30,15 +30,15 @@ def _kept(view: View) -> dict[str, Interface]:
 
 
 def _wanted(one: Interface) -> str:
-    return _text([one.with_length], one.mtu, [one.router] if one.router else [])
+    return _text([own.with_length for own in one.assigned], one.mtu, [*one.routers])
 
 
 def _text(addresses: list[str], mtu: int | None, routers: list[str]) -> str:
     """Return what files give an interface, in words."""
     parts = (
-        ", ".join(addresses) or "no address",
+        ", ".join(sorted(addresses)) or "no address",
         f"MTU {mtu}" if mtu else "",
-        f"router {', '.join(routers)}" if routers else "",
+        f"router {', '.join(sorted(routers))}" if routers else "",
     )
     return ", ".join(filter(None, parts))
 
@@ -63,7 +63,7 @@ def _persisted_items(view: View, read: Items) -> Items:
             items[name] = found
         else:
             # A record of an earlier release has no routers.
-            routers = found.get("routers", [one.router] if one.router else [])
+            routers = found.get("routers", [*one.routers])
             items[name] = _text(found["addresses"], found["mtu"], routers)
     return items
 
@@ -76,15 +76,21 @@ def _files(view: View, name: str) -> str:
 
 def _management(view: View) -> Interface | None:
     """Return the management interface, if the description names its router."""
-    return next((one for one in view.plan.interfaces if one.router), None)
+    return next((one for one in view.plan.interfaces if one.routers), None)
 
 
 def _gateway_items(view: View, read: Items) -> Items:
     one = _management(view)
     if one is None:
         return {}
-    found = read.get(one.family, Unread(unread="it was not read"))
-    return {one.name: _routers(found, one.name) if isinstance(found, dict) else found}
+    routers = []
+    for own in one.assigned:
+        found = read.get(own.family, Unread(unread="it was not read"))
+        if own.gateway and not isinstance(found, dict):
+            return {one.name: found}
+        if own.gateway and isinstance(found, dict):
+            routers.append(_routers(found, one.name))
+    return {one.name: " and ".join(routers)}
 
 
 def _routers(routes: dict[str, Any], interface: str) -> str:
@@ -99,7 +105,7 @@ def _routers(routes: dict[str, Any], interface: str) -> str:
 
 def _unplanned(view: View, read: Items) -> Items:
     return {
-        name: [address for address in held if address != one.address]
+        name: [address for address in held if address not in one.addresses]
         if isinstance(held := read.get(name, []), list)
         else held
         for name, one in rails(view).items()
@@ -149,18 +155,23 @@ RULES = (
             "the two is wrong: the node reaches no other network now, or after the next boot."
         ),
         blind=(
-            "Whether the router forwards anything. Routes of the other family. Default routes with "
+            "Whether the router forwards anything. Families without a declared router. Default "
+            "routes with "
             "a worse metric, which the kernel does not use."
         ),
         source="ip-route(8); networks.management.gateway",
         reading=GATEWAY,
         look=Look(made(GATEWAY, _gateway_items)),
         expected=each(
-            lambda view: {one.name: one.router} if (one := _management(view)) is not None else {}
+            lambda view: (
+                {one.name: " and ".join(one.routers)}
+                if (one := _management(view)) is not None
+                else {}
+            )
         ),
         repair=by_hand(
-            "find out which router is right; then on {node}: ip route replace default via "
-            "{expected} dev {device}, or correct networks.management.gateway in {inventory}"
+            "find out which router is right, the found one or {expected}; then on {node}: ip route "
+            "replace default via ROUTER dev {device}, or correct networks.management in {inventory}"
         ),
         applies=lambda view: _management(view) is not None,
         objects=_interface,
@@ -168,7 +179,7 @@ RULES = (
     ),
     Rule(
         id="net.unplanned_address",
-        claim="A rail that Lockstep configures has no address besides the planned one.",
+        claim="A rail that Lockstep configures has no address besides the planned ones.",
         why=(
             "A second address may become the source of connections, or the GID that a job picks, "
             "and it is gone after the next boot."
