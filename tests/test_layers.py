@@ -29,14 +29,16 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # What a role asks, as its declaration has it: no pyinfra.
     "lockstep/question": set[str](),
     "lockstep/connection": {"paramiko", "pyinfra.api"},
+    "lockstep/faults": set[str](),
+    "lockstep/unreached": {"paramiko", "lockstep.faults"},
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/lab_path": set[str](),
     "lockstep/when": set[str](),
     "lockstep/lock": {"lockstep.state", "lockstep.when"},
-    # What Lockstep replaces in pyinfra and gevent; jump hosts are for correctness.
+    # What Lockstep replaces in pyinfra and gevent; the ssh clients are for correctness.
     "lockstep/pyinfra_internals": {
-        *("lockstep.fast_path", "lockstep.connection"),
+        *("lockstep.fast_path", "lockstep.connection", "lockstep.unreached"),
         *("pyinfra", "paramiko", "gevent"),
     },
     "lockstep/forms": {"lockstep.report", "lockstep.render", "lockstep.when", "ClusterShell"},
@@ -74,7 +76,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/node/record": {"lockstep.node.readers", "lockstep.node.fingerprint"},
     "lockstep/facts": {
         *("lockstep.probe", "lockstep.plan", "lockstep.spec", "pyinfra.api"),
-        "lockstep.question",
+        *("lockstep.question", "lockstep.faults"),
         *("lockstep.node.readers", "lockstep.node.fingerprint", "lockstep.connection"),
         *("gevent", "paramiko", "pyinfra.connectors.util"),
     },
@@ -85,13 +87,18 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.plan",
         "lockstep.files",
         *("pyinfra.api", "pyinfra.connectors.util", "paramiko", "gevent"),
-        *("lockstep.connection", "lockstep.fast_path"),
+        *("lockstep.connection", "lockstep.fast_path", "lockstep.faults"),
         *("lockstep.fast.ssh", "lockstep.fast.transport", "lockstep.pyinfra_internals"),
     },
     # Under pyinfra, not above it: it knows questions and commands, and no role.
     "lockstep/fast": {
-        *("lockstep.pyinfra_internals", "lockstep.question"),
-        *("lockstep.facts.reading", "lockstep.facts.declared", "lockstep.fast_path"),
+        *("lockstep.pyinfra_internals", "lockstep.question", "lockstep.faults"),
+        *(
+            "lockstep.unreached",
+            "lockstep.facts.reading",
+            "lockstep.facts.declared",
+            "lockstep.fast_path",
+        ),
         *("lockstep.probe.lines", "lockstep.probe.ship"),
         "lockstep.report",  # at the end of a run with failures: to fold names
         *("pyinfra", "paramiko", "gevent"),
@@ -126,7 +133,12 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # The check as tests. It reads nodes by testinfra, and judges as ``lockstep check`` does.
     "lockstep/consistency": {
         *("lockstep.checks", "lockstep.commands.replace_file", "lockstep.fleet.request"),
-        *("lockstep.forms.text", "lockstep.history.store.PRIVATE", "lockstep.inventory"),
+        *(
+            "lockstep.faults",
+            "lockstep.forms.text",
+            "lockstep.history.store.PRIVATE",
+            "lockstep.inventory",
+        ),
         *("lockstep.plan", "lockstep.probe", "lockstep.reading", "lockstep.report"),
         *("lockstep.spec.Service", "testinfra", "pytest", "pydantic"),
     },

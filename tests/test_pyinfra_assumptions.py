@@ -270,7 +270,7 @@ def test_output_that_is_not_text_is_lost_without_an_error(
 def test_what_the_connectors_do_in_pyinfra_s_place_is_what_pyinfra_does(
     original: Callable[..., object], source_sha256: str
 ) -> None:
-    """Fails with another pyinfra: compare ``FailsAlone`` and ``JumpHost`` with what it does now.
+    """Fails with another pyinfra: compare ``FailsAlone`` and ``ssh_client`` with what it does now.
 
     Both are for correctness, not for speed. So they also apply with LOCKSTEP_FAST=0.
     """

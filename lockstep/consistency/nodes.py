@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import testinfra
 from testinfra.host import Host
 
+from lockstep import faults
 from lockstep.fleet.request import Asked, own, request
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.lines import ProbeFormatError
@@ -135,9 +136,11 @@ def read(way: Connection, asked: Request) -> Record | Unreachable:
     except RuntimeError as error:  # testinfra raises it, with the result, where ssh itself failed
         said = getattr(error.args[0], "stderr", str(error)).strip().splitlines()
         last = said[-1] if said else "exit 255"
-        return Unreachable(f"ssh: {last.removeprefix('ssh: ')}")
+        return Unreachable(faults.of_ssh(said) or f"ssh: {last.removeprefix('ssh: ')}")
     if done.rc in TIMED_OUT:
         return Unreachable(f"no record within {NODE_TIMEOUT_S} s")
+    if done.rc != 0 and (fault := faults.of_output(f"{done.stdout}\n{done.stderr}".splitlines())):
+        return Unreachable(fault)
     if done.rc != 0:
         said = (done.stderr or done.stdout or "no message").strip().splitlines()
         return Unreachable(f"reached by ssh, but the probe failed: {said[-1][:200]}")

@@ -11,6 +11,7 @@ from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.util import CommandOutput
 
+from lockstep import faults
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.ship import (
     ENDS_AFTER_S,
@@ -115,6 +116,8 @@ def failed(lines: Sequence[str]) -> Unreadable:
     Args:
         lines: the output of the process; its last line is shown.
     """
+    if fault := faults.of_output(lines):
+        return Unreadable(THE_NODE, fault)
     said = (lines or [""])[-1].strip()[:200]
     return Unreadable(
         THE_NODE,

@@ -14,6 +14,7 @@ from gevent import Timeout
 from pyinfra.api import Host, StringCommand
 from pyinfra.connectors.util import CommandOutput, clear_askpass_cache
 
+from lockstep import faults
 from lockstep.connection import close
 from lockstep.facts.reading import FAULTS, take
 from lockstep.node.readers.reading import ABSENT
@@ -131,7 +132,7 @@ class Conversation:
             raise Unanswered(f"no answer within {within_s:.0f} s") from timeout
         except FAULTS as error:
             self.close()
-            raise Unanswered(f"ssh: {type(error).__name__}: {error}") from error
+            raise Unanswered(f"ssh: {type(error).__name__}: {_what(error)}") from error
 
     def ask(self, question: Question[T]) -> T:
         """Return the answer to a question; its readings are not kept.
@@ -174,7 +175,7 @@ class Conversation:
                 raise
             raise Unanswered(f"no ssh connection within {within_s:.0f} s") from timeout
         except FAULTS as error:
-            raise Unanswered(f"ssh: {error}") from error
+            raise Unanswered(f"ssh: {_what(error)}") from error
 
     def close(self) -> None:
         """Close the connection; pyinfra's own disconnect leaves its transport open."""
@@ -184,3 +185,8 @@ class Conversation:
         clear_askpass_cache(host)
         close(host)
         host.disconnect()
+
+
+def _what(error: BaseException) -> str:
+    """Return what happened, without the next step: the rollout has one of its own."""
+    return str(error).partition(faults.NEXT)[0]

@@ -15,6 +15,7 @@ from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS, pop_global_arguments
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.context import ctx_host
 
+from lockstep import faults
 from lockstep.facts.reading import FAULTS as FAULTS
 from lockstep.fast import ssh
 from lockstep.question import Unreadable
@@ -118,6 +119,8 @@ def _answer(
         raise Unreadable(what, str(error) or type(error).__name__) from error
     if isinstance(output, ssh.Output) and not output.is_text:
         raise Unreadable(what, "the output is not UTF-8 text")
+    if not ok and (fault := faults.of_output(output.output_lines)):
+        raise Unreadable(what, fault)
     if not ok:
         said = next((line for line in reversed(output.stderr_lines) if line.strip()), "")
         raise Unreadable(what, f"the command failed: {said.strip()[:SHOWN] or 'no message'}")

@@ -20,7 +20,7 @@ from gevent.local import local
 from paramiko import Channel, SSHException
 from paramiko.channel import ChannelStdinFile
 from pyinfra.api import QuoteString, StringCommand
-from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.api.output import echo
 from pyinfra.connectors.ssh import SSHConnector
 from pyinfra.connectors.util import (
@@ -32,11 +32,12 @@ from pyinfra.connectors.util import (
 )
 from typing_extensions import override
 
-from lockstep import fast_path
+from lockstep import fast_path, faults, unreached
 from lockstep.fast import limits, transport
 from lockstep.fast.failures import failures_of
 from lockstep.fast.reader import LONGER_HERE_S, Reader
 from lockstep.fast.watch import Watch, close_unless
+from lockstep.pyinfra_internals import ssh_client
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -104,6 +105,7 @@ class FailsAlone(SSHConnector):
 
     @override
     def __init__(self, state: State, host: Host) -> None:
+        ssh_client.never_ask()
         super().__init__(state, host)
         self._failures = failures_of(state)
 
@@ -116,7 +118,13 @@ class FailsAlone(SSHConnector):
 
     @override
     def connect(self) -> None:
-        super().connect()
+        try:
+            super().connect()
+        except ConnectError as error:
+            cause = error.__context__ or error
+            user, port = self.data["ssh_user"] or "", int(self.data["ssh_port"] or 22)
+            said = ssh_client.banner(self.client)
+            raise ConnectError(unreached.of_connecting(cause, user, port, said)) from error
         connected = self.client.get_transport() if self.client is not None else None
         if connected is not None:
             self.watch = Watch(connected)
@@ -136,7 +144,8 @@ class FailsAlone(SSHConnector):
             raise
         if not succeeded and not isinstance(arguments.get("_stdin"), Reader):
             lines = [line for line in output.stderr_lines or output.stdout_lines if line.strip()]
-            self._failures.note(self.host, lines[-1] if lines else "")
+            said = faults.of_output(output.output_lines) or (lines[-1] if lines else "")
+            self._failures.note(self.host, said)
         return succeeded, output
 
     def _run(
@@ -296,7 +305,4 @@ def _refuse_sudo_that_asks(output: CommandOutput) -> None:
     """
     for line in output.output_lines:
         if line.strip() in SUDO_PASSWORD_REQUIRED_LINES:
-            raise SudoRefused(
-                f"sudo refused: {line.strip()}. Next: allow sudo without a password for "
-                "this account (NOPASSWD in sudoers), or run pyinfra with --same-sudo-password"
-            )
+            raise SudoRefused(faults.of_output([line]) or f"sudo refused: {line.strip()}")

@@ -32,13 +32,13 @@ from pyinfra.api.state import State
 from pyinfra.connectors.util import CommandOutput
 from typing_extensions import override
 
+from lockstep import faults
 from lockstep.connection import close
 from lockstep.fast.ssh import FailsAlone, SudoRefused
 from lockstep.fleet.share import Share, loads
 from lockstep.probe.lines import ProbeFormatError, Unreachable, node_line, printed
 from lockstep.probe.parts import joined
 from lockstep.probe.ship import for_many, with_input
-from lockstep.pyinfra_internals import jump_host
 
 CONNECT_TIMEOUT_S = 10
 NODE_TIMEOUT_S = 60
@@ -106,7 +106,6 @@ def read_all(share: Share, credential: Callable[[float], str | None], done: Done
 
 
 def _state(share: Share, nodes: Collection[str]) -> State:
-    jump_host.never_ask()
     inventory = Nodes(([(name, share.logins[name]) for name in nodes], {}))  # type: ignore[no-untyped-call]  # pyinfra's
     config = Config(CONNECT_TIMEOUT=CONNECT_TIMEOUT_S)  # type: ignore[no-untyped-call]  # pyinfra's
     return State(inventory, config)
@@ -171,6 +170,8 @@ def _one(state: State, node: str, share: Share, credential: Callable[[], str | N
     if isinstance(answer, Unreachable):
         return answer
     ok, output = answer
+    if not ok and (fault := faults.of_output(output.output_lines)):
+        return Unreachable(fault)
     if not ok:
         said = (output.stderr_lines or output.stdout_lines or ["no message"])[-1]
         return Unreachable(f"reached by ssh, but the probe failed: {said.strip()[:200]}")
@@ -208,9 +209,9 @@ def _answer(
             return Unreachable(f"ssh: {timeout}")
         return Unreachable(f"no record within {limit.seconds} s")
     except ConnectError as error:
-        return Unreachable(f"ssh: {error}")
-    except SudoRefused:
-        return Unreachable("sudo asks for a password: set NOPASSWD in sudoers for this account")
+        return Unreachable(str(error))
+    except SudoRefused as error:
+        return Unreachable(str(error))
     except (PyinfraError, SSHException, OSError, EOFError) as error:
         return Unreachable(f"ssh: {type(error).__name__}: {error}")
     finally:

@@ -112,7 +112,13 @@ def test_an_unknown_jump_host_is_reported_without_a_prompt(tmp_path: Path) -> No
         reading = read(shared(login), tmp_path)
     for got in reading.values():
         assert isinstance(got, Unreachable)
-        assert "No host key for [127.0.0.1]" in got.reason
+        assert got.reason == (
+            "the host key of the jump host 127.0.0.1 is unknown: it presents ecdsa "
+            f"{jump.key.fingerprint}, and {tmp_path}/.ssh/known_hosts has no key of "
+            f"'[127.0.0.1]:{jump.port}'. Next: compare this fingerprint with its own (on its "
+            "console: ssh-keygen -lf /etc/ssh/ssh_host_ecdsa_key.pub); if they are equal: "
+            f"ssh-keyscan -t ecdsa -p {jump.port} 127.0.0.1 >> {tmp_path}/.ssh/known_hosts"
+        )
     # As many as are read at a time: who is no node has a connection all the same.
     assert jump.most <= 2 + 1
 

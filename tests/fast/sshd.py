@@ -17,6 +17,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -99,8 +100,8 @@ class Hosts:
         process.kill()
         raise TimeoutError((self.folder / f"{name}.log").read_text())
 
-    def inventory(self, connector: str = "@lockstep/") -> str:
-        """Return the text of an inventory with all of them; ``sudo`` in a name has it used."""
+    def logins(self) -> dict[str, dict[str, Any]]:
+        """Return pyinfra's data of all of them; ``sudo`` in a name has it used."""
         known = self.folder / "known_hosts"
         key = (self.folder / "host.pub").read_text().strip()
         known.write_text("".join(f"[127.0.0.1]:{port} {key}\n" for port in self.ports.values()))
@@ -111,11 +112,17 @@ class Hosts:
             "ssh_known_hosts_file": str(known),
             "ssh_strict_host_key_checking": "yes",
         }
-        listed = [
-            (f"{connector}{name}", {**shared, "ssh_port": port, "_sudo": "sudo" in name})
+        return {
+            name: {**shared, "ssh_port": port, "_sudo": "sudo" in name}
             for name, port in self.ports.items()
-        ]
-        return f"hosts = {listed!r}\n"
+        }
+
+    def inventory(
+        self, connector: str = "@lockstep/", logins: dict[str, dict[str, Any]] | None = None
+    ) -> str:
+        """Return the text of an inventory with all of them, or with other data."""
+        logins = self.logins() if logins is None else logins
+        return f"hosts = {[(f'{connector}{name}', data) for name, data in logins.items()]!r}\n"
 
     def begin(
         self, inventory: str, deploy: str, *options: str, **environment: str
