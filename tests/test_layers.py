@@ -60,6 +60,12 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     # It runs other releases in processes of their own.
     "lockstep/against": {"lockstep.report"},
+    # Records of nodes that have no plan; of the plan it knows only names of kernel files.
+    "lockstep/describe": {
+        *("lockstep.catalog", "lockstep.spec", "lockstep.report", "lockstep.probe.record"),
+        *("lockstep.plan.running", "lockstep.roles.declared"),
+        *("lockstep.node.fingerprint.hostlists", "pydantic", "netaddr"),
+    },
     "lockstep/removal": {"lockstep.plan", "lockstep.manifest"},
     # Runs on a node alone, beside the probe.
     "lockstep/node/check": {"lockstep.node.readers"},
@@ -73,6 +79,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/node": set[str](),
     "lockstep/node/readers": set[str](),
     "lockstep/node/fingerprint": {"lockstep.node.readers"},
+    "lockstep/node/describe": {"lockstep.node.readers", "lockstep.node.fingerprint"},
     "lockstep/node/record": {"lockstep.node.readers", "lockstep.node.fingerprint"},
     "lockstep/facts": {
         *("lockstep.probe", "lockstep.plan", "lockstep.spec", "pyinfra.api"),

@@ -6,13 +6,14 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_lockstep_lab_subparsers=(setup up try down purge status ssh ssh-config run power-off power-on power-cycle cut reconnect gpu)
-_shtab_lockstep_subparsers=(accept check compare demo deploys diff explain files init lab log mirror plan record repair rules schema secrets since)
+_shtab_lockstep_subparsers=(accept check compare demo deploys describe diff explain files init lab log mirror plan record repair rules schema secrets since)
 
 _shtab_lockstep_accept_option_strings=(-h --help --limit --field --until --reason --by --any-value --records)
 _shtab_lockstep_check_option_strings=(-h --help --limit --rule --severity --containers --slow --settled --no-fingerprint --through --job --all --json --junit --html --metrics --records --earlier --save-records --no-history)
 _shtab_lockstep_compare_option_strings=(-h --help --plans --records --no-fingerprint --rule --all --json)
 _shtab_lockstep_demo_option_strings=(-h --help)
 _shtab_lockstep_deploys_option_strings=(-h --help)
+_shtab_lockstep_describe_option_strings=(-h --help -o --output --user --port --key --known-hosts --ssh-config)
 _shtab_lockstep_diff_option_strings=(-h --help --records --before --after --all --json)
 _shtab_lockstep_explain_option_strings=(-h --help --fresh)
 _shtab_lockstep_files_option_strings=(-h --help --diff)
@@ -58,6 +59,11 @@ _shtab_lockstep_compare_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_compare___records_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_compare___json_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_demo_pos_0_COMPGEN=_shtab_compgen_dirs
+_shtab_lockstep_describe__o_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_describe___output_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_describe___key_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_describe___known_hosts_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_describe___ssh_config_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_diff___records_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_diff___json_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_files_pos_0_COMPGEN=_shtab_compgen_files
@@ -85,7 +91,7 @@ _shtab_lockstep_check___through_choices=(slurm clush)
 _shtab_lockstep_lab_setup___kernel_choices=(shared own)
 _shtab_lockstep_lab_up___kernel_choices=(shared own)
 _shtab_lockstep_lab_pos_0_choices=(setup up try down purge status ssh ssh-config run power-off power-on power-cycle cut reconnect gpu)
-_shtab_lockstep_pos_0_choices=(accept check compare demo deploys diff explain files init lab log mirror plan record repair rules schema secrets since)
+_shtab_lockstep_pos_0_choices=(accept check compare demo deploys describe diff explain files init lab log mirror plan record repair rules schema secrets since)
 
 _shtab_lockstep_accept__h_nargs=0
 _shtab_lockstep_accept___help_nargs=0
@@ -109,6 +115,9 @@ _shtab_lockstep_demo__h_nargs=0
 _shtab_lockstep_demo___help_nargs=0
 _shtab_lockstep_deploys__h_nargs=0
 _shtab_lockstep_deploys___help_nargs=0
+_shtab_lockstep_describe_pos_0_nargs=+
+_shtab_lockstep_describe__h_nargs=0
+_shtab_lockstep_describe___help_nargs=0
 _shtab_lockstep_diff_pos_0_nargs=+
 _shtab_lockstep_diff__h_nargs=0
 _shtab_lockstep_diff___help_nargs=0

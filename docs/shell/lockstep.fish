@@ -50,8 +50,8 @@ function _shtab_lockstep_using
   test "$_shtab_lockstep_cmdpath" = "$argv"
 end
 
-set -g _shtab_lockstep_commands accept check compare demo deploys diff explain files init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
-set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --limit --load --lock --metrics --name --node --os --reason --records --rule --save-records --set --severity --since --through --until --workers
+set -g _shtab_lockstep_commands accept check compare demo deploys describe diff explain files init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
+set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --key --known-hosts --limit --load --lock --metrics --name --node --os --output --port --reason --records --rule --save-records --set --severity --since --ssh-config --through --until --user --workers -o
 
 complete -c lockstep -e
 complete -c lockstep -f
@@ -103,6 +103,14 @@ complete -c lockstep -n '_shtab_lockstep_using demo' -s h -l help -d 'show this 
 complete -c lockstep -n '_shtab_lockstep_using demo; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_directories)" -d 'folder that is empty or does not exist; default: lockstep-demo'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a deploys -d 'pyinfra takes a deploy as the path of a file. With a name, prints only that path: pyinfra INVENTORY "$(lockstep deploys worker)". A site'"'"'s own repository has files that call them (lockstep init).'
 complete -c lockstep -n '_shtab_lockstep_using deploys' -s h -l help -d 'show this help message and exit'
+complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a describe -d 'Reads the hosts over ssh and prints an inventory. Each value has a comment with the nodes that it was found on; each value that was not found is a TODO. A person must confirm it (docs/existing-clusters.md). No host is changed. The options of ssh hold for all hosts; a jump host is taken from ssh'"'"'s configuration (ProxyJump). Host keys are checked. Exit status: 0 all hosts are in the draft, 1 some are not, 2 no host could be read, 3 usage error.'
+complete -c lockstep -n '_shtab_lockstep_using describe' -s h -l help -d 'show this help message and exit'
+complete -c lockstep -n '_shtab_lockstep_using describe' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the inventory to this new file instead of standard output'
+complete -c lockstep -n '_shtab_lockstep_using describe' -l user -x -d 'account on the hosts; it may use sudo without a password (default: as ssh)'
+complete -c lockstep -n '_shtab_lockstep_using describe' -l port -x -d 'TCP port of sshd (default: 22)'
+complete -c lockstep -n '_shtab_lockstep_using describe' -l key -xka "(__fish_complete_path (commandline -ct))" -d 'private key; by default the agent'"'"'s and ssh'"'"'s own'
+complete -c lockstep -n '_shtab_lockstep_using describe' -l known-hosts -xka "(__fish_complete_path (commandline -ct))" -d 'known_hosts file; by default your own'
+complete -c lockstep -n '_shtab_lockstep_using describe' -l ssh-config -xka "(__fish_complete_path (commandline -ct))" -d 'ssh'"'"'s configuration, for example with a ProxyJump; by default ~/.ssh/config'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a diff -d 'Shows every value that differs; lockstep check shows which are wrong. Exit status: 0 no differences, 1 differences found, 2 a node could not be read, 3 usage error.'
 complete -c lockstep -n '_shtab_lockstep_using diff' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using diff' -l records -xka "(__fish_complete_path (commandline -ct))" -d 'compare two nodes in this record file'

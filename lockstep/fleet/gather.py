@@ -14,15 +14,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 from lockstep.fleet.request import Asked, own, request
 from lockstep.fleet.share import Share, dumps
 from lockstep.fleet.through import CLUSH
 from lockstep.plan import ClusterPlan
+from lockstep.plan.running import GOVERNOR, THP
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.parse import node_of
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
+from lockstep.probe.ship import Request
 from lockstep.report import fold
 from lockstep.spec import NodeRole, Service
 
@@ -32,6 +34,13 @@ SHARE = 256
 """Number of nodes that justify another process. A process needs 0.5 s of CPU time and 65 MiB before
 it reads its first node."""
 CHUNK = 1 << 20
+UNITS = (
+    *("slurmctld.service", "slurmdbd.service", "slurmd.service", "prometheus.service"),
+    *("nvidia-fabricmanager.service", "nvidia-imex.service"),
+)
+"""Units that show the purpose of a node without a description."""
+SYSCTLS = ("kernel.numa_balancing",)
+THP_FILES = (f"{THP}/enabled", f"{THP}/defrag")
 
 
 class GatherError(Exception):
@@ -185,6 +194,32 @@ def gather(
         count = max(1, min(len(os.sched_getaffinity(0)), len(names) // SHARE))
         read([names[number::count] for number in range(count)])  # the first reads the controller
     return {name: found[name] for name in wanted}
+
+
+def gather_hosts(
+    logins: Mapping[str, dict[str, Any]], tell: Callable[[bool], None] = lambda failed: None
+) -> Reading:
+    """Return what a description needs of hosts that no description has, or why it is not read.
+
+    Args:
+        logins: host -> the data that pyinfra needs to connect to it.
+        tell: function to call after each host, with True if it failed.
+
+    Raises:
+        GatherError: no host could be read, because of an error on this machine.
+    """
+    asked = Request(
+        describe=True, units=UNITS, sysctls=SYSCTLS, kernel_files=(*THP_FILES, GOVERNOR)
+    )
+    share = Share(dict.fromkeys(logins, asked), logins, {}, at_once=AT_ONCE)
+    found: Reading = {}
+    with _started([share]) as shards:
+        for name, got in _arriving(shards):
+            tell(isinstance(got, Unreachable))
+            found[name] = got
+    if shards[0].failure and not only_records(found):
+        raise GatherError(shards[0].failure)
+    return {name: found[name] for name in logins}
 
 
 def share_of(

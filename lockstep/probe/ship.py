@@ -39,6 +39,8 @@ SLOW = frozenset(name for _, names in OF_NVIDIA_SMI for name in names)
 
 NODE = Path(__file__).resolve().parent.parent / "node"
 FOLDERS = ("readers", "fingerprint", "record")
+DESCRIBE = "describe"
+"""Folder with the modules that only ``lockstep describe`` sends."""
 MAIN = "lockstep.node.record.main"
 COLLECT = "lockstep.node.readers.collect"
 KEPT = "lockstep.node.readers.kept"
@@ -105,6 +107,8 @@ class Request:
     """The site's exceptions from the fingerprint (``Exempt``)."""
     housekeeping_cpus: str = ""
     """CPUs for the probe, so that it does not disturb jobs; empty if it may use all CPUs."""
+    describe: bool = False
+    """Whether to read what a description needs (``node.describe``), and nothing else."""
 
 
 def command(request: Request) -> str:
@@ -131,6 +135,8 @@ def with_input(request: Request) -> tuple[str, list[str]]:
     """
     if request.fingerprint:
         return READS, [fingerprint_program(), json.dumps(asdict(request))]
+    if request.describe:
+        return READS, [_describing(), json.dumps(asdict(request))]
     try:
         return command(request), []
     except ValueError:
@@ -276,8 +282,11 @@ def _fitting(text: str) -> str:
     return text
 
 
-def sources() -> dict[str, str]:
+def sources(folders: Iterable[str] = FOLDERS) -> dict[str, str]:
     """Return the sources of the probe's modules by full name, imported modules first.
+
+    Args:
+        folders: folders of ``lockstep/node``; by default those that a check sends.
 
     Raises:
         graphlib.CycleError: two modules import each other.
@@ -286,7 +295,7 @@ def sources() -> dict[str, str]:
         f"lockstep.node.{folder}.{path.stem}".removesuffix(".__init__"): path.read_text(
             encoding="utf-8"
         )
-        for folder in FOLDERS
+        for folder in folders
         for path in sorted((NODE / folder).glob("*.py"))
     }
     before = {name: sorted(_imported(text) & texts.keys()) for name, text in texts.items()}
@@ -316,6 +325,15 @@ def _keeping() -> str:
     first, packed = json.dumps(_with_imports(texts, {KEPT})), _squeezed(json.dumps(texts))
     start = f"{START.read_text(encoding='utf-8')}\n\nFIRST = json.loads({first!r})\n"
     return f"{one_line(start)};run_kept(FIRST,'{packed}','{MAIN}',{late(texts, MAIN)!r})"
+
+
+@cache
+def _describing() -> str:
+    """Return the program that reads what a description needs, as one line."""
+    texts = sources((*FOLDERS, DESCRIBE))
+    main = f"lockstep.node.{DESCRIBE}.main"
+    start = START.read_text(encoding="utf-8")
+    return one_line(f"{start}\n\nrun({_with_imports(texts, {main})!r}, {main!r})\n")
 
 
 def late(texts: dict[str, str], start: str) -> list[str]:

@@ -694,7 +694,8 @@ def test_the_command_carries_names_only_and_stays_short() -> None:
     text = command(request)
     assert len(text) < LARGEST_COMMAND
     asked = json.loads(base64.b64decode(text.split()[-1]))
-    assert set(asked) <= {"credential", "fingerprint", "housekeeping_cpus", *take.NAMES}
+    options = {"credential", "describe", "fingerprint", "housekeeping_cpus"}
+    assert set(asked) <= {*options, *take.NAMES}
     with pytest.raises(ValueError, match=f"limit {LARGEST_COMMAND}"):
         command(Request(files=tuple(f"/etc/some/file/{n}" for n in range(10000))))
 
