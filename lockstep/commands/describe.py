@@ -38,11 +38,10 @@ def _run(arguments: argparse.Namespace) -> int:
         finally:
             progress.end()
         if not only_records(reading):
-            reasons = alike(reading, lambda host: getattr(reading[host], "reason", ""))
+            reasons = alike(hosts, lambda host: getattr(reading[host], "reason", ""))
             raise NotRead(
-                "\n".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
-                + "\n  next      make the hosts reachable, for example: "
-                f"ssh {'' if arguments.user is None else f'{arguments.user}@'}{hosts[0]} true"
+                "no host could be read, so there is no draft"
+                + "".join(f"\n  {', '.join(names)}: {why}" for why, names in reasons.items())
             )
         command = f"lockstep describe {shlex.join(arguments.hosts)}"
         made = draft(reading, access, command, utc(time.time())[:DAY])

@@ -126,13 +126,16 @@ def _follows(group: Sequence[Seen], one: Seen, networks: Networks) -> bool:
     before, now = networks.management(group[-1]), networks.management(one)
     if before is None or now is None or not in_order([*(n.name for n in group), one.name]):
         return False
-    fabric = [networks.fabric_address(node) for node in (group[-1], one)]
     same_prefix = (group[-1].order[0], group[-1].order[2]) == (one.order[0], one.order[2])
+    rails, next_rails = networks.fabric_addresses(group[-1]), networks.fabric_addresses(one)
     return (
         same_prefix
         and int(now[1].ip) == int(before[1].ip) + 1
-        and bool(fabric[0]) == bool(fabric[1])
-        and (not fabric[0] or int(IPAddress(fabric[1])) == int(IPAddress(fabric[0])) + 1)
+        and len(rails) == len(next_rails)
+        and all(
+            int(IPAddress(new)) == int(IPAddress(old)) + 1
+            for old, new in zip(rails, next_rails, strict=True)
+        )
     )
 
 
@@ -158,17 +161,20 @@ def _group(
         if address
         else todo("management address", first.reason("describe.reached_at"))
     )
-    if rail := networks.fabric_address(first):
-        parts["fabric"] = Value(rail, f"found on {first.name}")
+    other = networks.second(first)
+    if networks.second_management and other is not None:
+        parts["management_second"] = Value(str(other.ip), f"found on {first.name}")
+    names = ("fabric", "fabric_second")
+    for field, rail in zip(names, networks.fabric_addresses(first), strict=False):
+        parts[field] = Value(rail, f"found on {first.name}")
     if runs := roles.runs(first):
         parts["runs"] = Value(runs, f"found on {first.name}")
     if releases[first.host] not in ("", usual_release):
         parts["release"] = Value(releases[first.host], note)
     above = [] if hosts == [one.name for one in group] else [f"read as {', '.join(hosts)}"]
-    other = [one for one in group if one.named]
-    if other:
-        own = ", ".join(dict.fromkeys(str(one.get("os.hostname")) for one in other))
-        above.append(f"set the host names of {named(other)}: {own} is not unique")
+    if renamed := [one for one in group if one.named]:
+        own = ", ".join(dict.fromkeys(str(one.get("os.hostname")) for one in renamed))
+        above.append(f"set the host names of {named(renamed)}: {own} is not unique")
     return table(parts, *above)
 
 

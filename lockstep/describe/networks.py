@@ -56,6 +56,15 @@ class Networks:
                     return interface, address
         return every[0] if len(every) == 1 else None
 
+    def second(self, one: Seen) -> IPNetwork | None:
+        """Return the address of the other family on the management interface; None without one."""
+        own = self.management(one)
+        if own is None:
+            return None
+        every = map(IPNetwork, one.items("describe.addresses")[own[0]])
+        others = [address for address in every if address.version != own[1].version]
+        return others[0] if len(others) == 1 else None
+
     def devices(self, one: Seen) -> list[str]:
         """Return the RDMA devices of the fabric: those of InfiniBand, or else of RoCE."""
         layers = one.items("rdma.link_layer")
@@ -82,32 +91,73 @@ class Networks:
         ]
         return sorted(names, key=_numbers)
 
-    def rails(self, one: Seen) -> list[IPNetwork]:
-        """Return the fabric addresses of a node, one for each rail, all of one family."""
+    def rails(self, one: Seen, version: int) -> list[IPNetwork]:
+        """Return the fabric addresses of a node in one family, one for each rail; [] if one lacks.
+
+        Interfaces without any address are no rails.
+        """
         addresses = one.items("describe.addresses")
         of_rail = [
             [IPNetwork(text) for text in addresses.get(name, ())] for name in self.interfaces(one)
         ]
-        of_rail = [found for found in of_rail if found]
-        for version in (6, 4):
-            chosen = [next((a for a in found if a.version == version), None) for found in of_rail]
-            if chosen and all(chosen):
-                return [one for one in chosen if one is not None]
-        return []
+        chosen = [
+            next((address for address in found if address.version == version), None)
+            for found in of_rail
+            if found
+        ]
+        found = [address for address in chosen if address is not None]
+        return found if len(found) == len(chosen) else []
 
-    @cached_property
-    def fabric(self) -> Fabric:
-        """The fabric of all nodes that have one."""
-        own = {one.host: rails for one in self.nodes if (rails := self.rails(one))}
+    def _of_family(self, version: int) -> Fabric:
+        own = {one.host: rails for one in self.nodes if (rails := self.rails(one, version))}
         by_rails = alike(own, lambda host: (len(own[host]), own[host][0].prefixlen))
         if not by_rails:
             return Fabric()
         hosts = max(by_rails.values(), key=len)
         return _fabric({host: own[host] for host in hosts}, self.nodes)
 
-    def fabric_address(self, one: Seen) -> str:
-        """Return a node's address on the first rail; "" if the description has none."""
-        return str(self.rails(one)[0].ip) if one.host in self.fabric.members else ""
+    @cached_property
+    def fabrics(self) -> tuple[Fabric, ...]:
+        """The fabric of all nodes that have one: in its first family, then in the second."""
+        found = [self._of_family(version) for version in (6, 4)]
+        having = [one for one in found if one.prefix]
+        if len(having) == 2 and having[0].members != having[1].members:
+            having = having[:1]
+        return tuple(having) or (max(found, key=lambda one: one.why_not),)
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric in its first family."""
+        return self.fabrics[0]
+
+    def fabric_addresses(self, one: Seen) -> list[str]:
+        """Return a node's addresses on the first rail, one for each family of the fabric."""
+        return [
+            str(self.rails(one, IPNetwork(fabric.prefix).version)[0].ip)
+            for fabric in self.fabrics
+            if one.host in fabric.members
+        ]
+
+    @cached_property
+    def second_management(self) -> Value | None:
+        """The prefix of the other family of the management network; None if not all nodes have one.
+
+        Addresses that routers or DHCP gave need not follow each other, and then each node would be
+        a group.
+        """
+        ordered = sorted(self.nodes, key=lambda one: one.order)
+        own = [(one, self.management(one), self.second(one)) for one in ordered]
+        steps: dict[str, set[int]] = {}
+        networks = set()
+        for one, first, other in own:
+            if first is None or other is None:
+                return None
+            # Nodes of one group have one beginning of their names.
+            steps.setdefault(one.order[0], set()).add(int(other.ip) - int(first[1].ip))
+            networks.add(other.cidr)
+        if len(networks) > 1 or any(len(found) > 1 for found in steps.values()):
+            return None
+        return Value(str(networks.pop()), found_on(self.nodes))
 
     def of_class(self, nodes: Sequence[Seen]) -> dict[Any, Value | Block]:
         """Return the fields of a hardware class about its interfaces."""
@@ -140,18 +190,32 @@ class Networks:
 
     def block(self) -> Block:
         """Return the networks as a description has them."""
-        parts: dict[Any, Value | Block] = {"management": table({"prefix": self._prefix()})}
-        fabric, above = self.fabric, []
+        management: dict[Any, Value | Block] = {"prefix": self._prefix()}
+        above = ["Lockstep checks the addresses, and configures none of them."]
+        if second := self.second_management:
+            management["second_family"] = table({"prefix": second})
+        elif others := [one for one in self.nodes if self.second(one)]:
+            above.append(
+                f"{named(others)}: the management interface has an address of another family, too. "
+                "It is not described: the two addresses of a node do not follow each other alike."
+            )
+        parts: dict[Any, Value | Block] = {"management": table(management)}
+        fabric = self.fabric
         if fabric.prefix:
             found: dict[Any, Value | Block] = {"prefix": Value(fabric.prefix, fabric.note)}
             if fabric.rails > 1:
                 found["rails"] = Value(fabric.rails, fabric.note)
             if fabric.rail_length is not None:
                 found["rail_length"] = Value(fabric.rail_length, fabric.note)
+            for other in self.fabrics[1:]:
+                of_other: dict[Any, Value | Block] = {"prefix": Value(other.prefix, other.note)}
+                if other.rail_length is not None:
+                    of_other["rail_length"] = Value(other.rail_length, other.note)
+                found["second_family"] = table(of_other)
             parts["fabric"] = table(found)
         elif fabric.why_not:
             above.append(f"no fabric is described: {fabric.why_not}")
-        return table(parts, "Lockstep checks the addresses, and configures none of them.", *above)
+        return table(parts, *above)
 
     def _prefix(self) -> Value:
         own = {one.host: got[1] for one in self.nodes if (got := self.management(one))}

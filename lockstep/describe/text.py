@@ -21,7 +21,7 @@ def inventory(draft: Block, head: Iterable[str], groups: Iterable[str]) -> str:
         groups: names of the host groups at its end.
     """
     lines = [
-        *(f"# {_comment(line)}".rstrip() for line in head),
+        *(f"# {part}".rstrip() for line in head for part in _lines(line)),
         "",
         "from lockstep.inventory import plan_or_exit",
         "",
@@ -68,6 +68,10 @@ def _above(comments: Iterable[str], indent: str) -> Iterator[str]:
         yield from (
             f"{indent}# {part}" for part in _wrapped(_comment(one), WIDTH - len(indent) - 2)
         )
+
+
+def _lines(text: str) -> list[str]:
+    return [*_wrapped(_comment(text), WIDTH - 2)] or [""]
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:

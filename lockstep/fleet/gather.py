@@ -174,11 +174,7 @@ def gather(
                     tell(isinstance(got, Unreachable))
                 if isinstance(got, Record) or name not in found:
                     found[name] = got
-        failures = [shard.failure for shard in shards if shard.failure]
-        if len(failures) == len(shards) and not only_records(found):
-            raise GatherError(failures[0])
-        for failure in failures:
-            print(f"a process that reads nodes failed: {failure}", file=sys.stderr)
+        _raise_or_tell(shards, found)
 
     left = wanted
     if through:
@@ -191,9 +187,27 @@ def gather(
     if left or not through:
         # Read the controller again for a new credential: munge decodes each only once per node.
         names = list(dict.fromkeys([*first, *left]))
-        count = max(1, min(len(os.sched_getaffinity(0)), len(names) // SHARE))
-        read([names[number::count] for number in range(count)])  # the first reads the controller
+        read(_parts(names))  # the first reads the controller
     return {name: found[name] for name in wanted}
+
+
+def _parts(names: list[str]) -> list[list[str]]:
+    """Split nodes into one part for each process that reads them."""
+    count = max(1, min(len(os.sched_getaffinity(0)), len(names) // SHARE))
+    return [names[number::count] for number in range(count)]
+
+
+def _raise_or_tell(shards: Sequence[Shard], found: Reading) -> None:
+    """Print why processes failed.
+
+    Raises:
+        GatherError: all failed, and no node was read.
+    """
+    failures = [shard.failure for shard in shards if shard.failure]
+    if len(failures) == len(shards) and not only_records(found):
+        raise GatherError(failures[0])
+    for failure in failures:
+        print(f"a process that reads nodes failed: {failure}", file=sys.stderr)
 
 
 def gather_hosts(
@@ -211,14 +225,22 @@ def gather_hosts(
     asked = Request(
         describe=True, units=UNITS, sysctls=SYSCTLS, kernel_files=(*THP_FILES, GOVERNOR)
     )
-    share = Share(dict.fromkeys(logins, asked), logins, {}, at_once=AT_ONCE)
+    parts = _parts(list(logins))
+    shares = [
+        Share(
+            dict.fromkeys(part, asked),
+            {name: logins[name] for name in part},
+            {},
+            at_once=max(1, AT_ONCE // len(parts)),
+        )
+        for part in parts
+    ]
     found: Reading = {}
-    with _started([share]) as shards:
+    with _started(shares) as shards:
         for name, got in _arriving(shards):
             tell(isinstance(got, Unreachable))
             found[name] = got
-    if shards[0].failure and not only_records(found):
-        raise GatherError(shards[0].failure)
+    _raise_or_tell(shards, found)
     return {name: found[name] for name in logins}
 
 

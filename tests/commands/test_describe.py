@@ -100,8 +100,7 @@ def test_without_any_answer_there_is_no_draft(
 ) -> None:
     assert ended("describe", "a", "b", "--user", "ops", "-o", "draft.py") == 2
     assert capsys.readouterr().err.endswith(
-        "ERROR a, b: ssh: timed out\n"
-        "  next      make the hosts reachable, for example: ssh ops@a true\n"
+        "ERROR no host could be read, so there is no draft\n  a, b: ssh: timed out\n"
     )
     assert not Path("draft.py").exists()
 

@@ -86,9 +86,15 @@ def of_node(node: NodePlan) -> dict[str, Any]:
     length = node.spec.networks["management"].prefix.prefixlen
     addresses = {hardware.management_interface or "eno1": [f"{node.address}/{length}"]}
     rails = expand(hardware.nics.interfaces) if hardware.nics.interfaces else ()
-    for rail, address in zip(rails, node.node.fabric, strict=True):
-        assert fabric is not None
-        addresses[rail] = [f"{address}/{fabric.families[0].first_rail.prefixlen}"]
+    management = next(iter(addresses))
+    if (other := node.spec.networks["management"].second_family) is not None:
+        addresses[management].append(f"{node.node.management_second}/{other.prefix.prefixlen}")
+    for family, own in zip(
+        fabric.families if fabric else (), (node.node.fabric, node.node.fabric_second), strict=False
+    ):
+        for rail, address in zip(rails, own, strict=True):
+            length = family.first_rail.prefixlen
+            addresses.setdefault(rail, []).append(f"{address}/{length}")
     devices = expand(hardware.nics.rdma_devices) if hardware.nics.rdma_devices else ()
     layer = "InfiniBand" if hardware.nics.rdma == "infiniband" else "Ethernet"
     settings = hardware.kernel

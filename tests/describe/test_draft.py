@@ -12,11 +12,12 @@ import pytest
 from lockstep.__main__ import main
 from lockstep.checks.context import Context
 from lockstep.describe import Draft
+from lockstep.describe.seen import Seen
 from lockstep.describe.values import TODO
 from lockstep.inventory import planned
 from lockstep.node.describe.readers import OF_A_CHECK, READERS
 from lockstep.plan import ClusterPlan
-from lockstep.probe.record import Reading, Unreachable
+from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.roles import declared
 from lockstep.spec import Cluster, load
 from tests.checks import recorded
@@ -219,8 +220,9 @@ def test_two_kinds_of_machines_are_two_classes_and_two_groups(simple: Reading) -
 
 
 def test_names_or_addresses_with_a_gap_begin_another_group(simple: Reading) -> None:
-    own = simple["worker5"].items("describe.addresses")  # type: ignore[union-attr]
-    moved = {**own, "eno1": ["fd00:1::999/64"]}  # type: ignore[dict-item]
+    record = simple["worker5"]
+    assert isinstance(record, Record)
+    moved = {**Seen("worker5", record).items("describe.addresses"), "eno1": ["fd00:1::999/64"]}
     gap = hosts.changed(
         simple, "worker5", describe__addresses=moved, describe__reached_at="fd00:1::999"
     )
@@ -263,7 +265,8 @@ def test_a_value_that_no_description_can_have_is_a_todo_with_the_reason(simple: 
 
 def test_what_was_not_read_is_a_todo_with_the_reason(simple: Reading) -> None:
     record = simple["head1"]
-    raw = record.model_dump(mode="json")  # type: ignore[union-attr]
+    assert isinstance(record, Record)
+    raw = record.model_dump(mode="json")
     raw["readings"]["describe.processors"] = {"unread": "some are offline"}
     draft = hosts.drafted({"head1": recorded.parsed(raw)})
     assert '"sockets": "TODO: sockets",  # TODO: some are offline' in draft.text
