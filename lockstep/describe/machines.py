@@ -169,8 +169,8 @@ def _required(nodes: Sequence[Seen], pick: Callable[[Seen], Any], reading: str, 
 
 
 def _differences(machines: Machines, every: Sequence[Machines]) -> Iterator[str]:
-    """Compare a class with the one of most nodes that has the same GPUs."""
-    first = next((one for one in every if one.kind[2] == machines.kind[2]), machines)
+    """Compare a class with the one of most nodes that has GPUs of the same model, or none."""
+    first = next((one for one in every if _name(one.kind) == _name(machines.kind)), machines)
     if first is machines:
         return
     yield (

@@ -219,6 +219,18 @@ def test_two_kinds_of_machines_are_two_classes_and_two_groups(simple: Reading) -
     accepted(draft.description)
 
 
+def test_a_lost_gpu_makes_a_class_that_says_so(simple: Reading) -> None:
+    names = {f"gpu{number}": "NVIDIA H200" for number in range(7)}
+    draft = hosts.drafted(hosts.changed(simple, "worker8", gpu__name=names))
+    assert draft.description["hardware"]["h200-2"]["gpu"]["count"] == 7
+    text = " ".join(draft.text.replace("#", "").split())
+    assert (
+        "worker8: differs from the class h200 (worker[1-7]). If that is a fault of these nodes, "
+        "declare them as h200: the check then reports the fault. It differs in GPUs: NVIDIA H200 "
+        "x7 instead of NVIDIA H200 x8"
+    ) in text
+
+
 def test_names_or_addresses_with_a_gap_begin_another_group(simple: Reading) -> None:
     record = simple["worker5"]
     assert isinstance(record, Record)
@@ -301,7 +313,10 @@ def test_nodes_with_another_release_are_a_group_of_their_own(simple: Reading) ->
 def test_a_release_that_lockstep_does_not_know_is_a_todo(simple: Reading) -> None:
     for name in simple:
         simple = hosts.changed(simple, name, os__id="sles", os__version_id="15.6")
-    text = " ".join(hosts.drafted(simple).text.split())
+    draft = hosts.drafted(simple)
+    assert draft.description["software"]["nvidia"]["packaging"].startswith(TODO)
+    assert "versions" not in draft.description["software"]
+    text = " ".join(draft.text.split())
     assert '"release": "TODO: release"' in text
     assert "head1,worker[1-8]: sles 15.6; Lockstep knows almalinux_9, debian_12" in text
 
