@@ -23,6 +23,8 @@ OTHERS = ("worker2", "worker3")
 MARK = "/run/before-the-deploy"
 BEGINS = "--> Canary: worker1 first, then worker2, then worker3"
 LOST_WITHIN_S = 120
+PINGED_WITHIN_S = 150
+"""slurmctld pings nodes every third of SlurmdTimeout, 100 s; one that was cut off waits for it."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def equal() -> Iterator[Lab]:
 @pytest.fixture
 def ready(equal: Lab) -> Lab:
     """All workers are equal, and have a mark that is older than every change to come."""
-    wait_until_idle(equal)
+    wait_until_idle(equal, PINGED_WITHIN_S)
     for node in OTHERS:
         equal.on(node, f"touch {MARK}")
     return equal

@@ -38,11 +38,11 @@ def undo_hardware(lab: Lab) -> None:
         lab.lab("gpu", node, "--reset")
 
 
-def wait_until_idle(lab: Lab) -> None:
+def wait_until_idle(lab: Lab, seconds: int = 60) -> None:
     lab.on(
         "head",
-        'for i in $(seq 60); do [ "$(sinfo -h -o %T | sort -u)" = idle ] && exit 0; sleep 1; done;'
-        " sinfo; exit 1",
+        f"for i in $(seq {seconds}); do "
+        '[ "$(sinfo -h -o %T | sort -u)" = idle ] && exit 0; sleep 1; done; sinfo; exit 1',
     )
 
 
