@@ -143,13 +143,22 @@ def limits_applied() -> Commands:
     next boot, and pass them on to their children.
     """
     steps = [
-        _of_main_process(
-            unit, f'prlimit --pid "$p" {" ".join(_limit(*one) for one in own.items())}'
-        )
+        _of_main_process(unit, _prlimit(" ".join(_limit(*one) for one in own.items())))
         for unit, own in ask(not_applied()).limits.items()
     ]
     if steps:
         yield " && ".join(steps)
+
+
+def _prlimit(options: str) -> str:
+    """Return a command that sets limits of the process ``$p``, as root or as its own user.
+
+    Without CAP_SYS_RESOURCE, as in many containers, root may not change limits of another user's
+    process, and that user may, up to the hard limit (prlimit(2)).
+    """
+    own = f'prlimit --pid "$p" {options}'
+    user = "$(stat --format='--reuid=%u --regid=%g' \"/proc/$p\")"
+    return f"{{ {own} 2>/dev/null || setpriv {user} --clear-groups {own}; }}"
 
 
 def _limit(resource: str, values: tuple[str, str]) -> str:

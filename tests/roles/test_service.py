@@ -1,6 +1,7 @@
 """Services, with a simulated systemctl that keeps its units in a folder."""
 
 import os
+import re
 import resource
 import stat
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from lockstep.facts import services
 from lockstep.facts.services import CLOCK_GRAIN_S, NotApplied, ServiceState, service_state
 from lockstep.roles.operations.service import (
+    _prlimit,
     cpus_applied,
     limits_applied,
     manager_configuration,
@@ -280,6 +282,24 @@ def test_limits_reach_a_running_service(daemon: Any, tmp_path: Path) -> None:
     assert resource.prlimit(daemon.process, resource.RLIMIT_CORE) == (0, 0)
     (tmp_path / "ended").touch()
     assert daemon(limits_applied, waiting).succeeded, "a service that has ended is left alone"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes of others")
+def test_limits_reach_a_service_of_another_user(daemon: Any) -> None:
+    """Also in a container without CAP_SYS_RESOURCE, where root may not change them."""
+    drop = "setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource"
+    with subprocess.Popen(["sleep", "300"], user=65534, group=65534, extra_groups=[]) as other:
+        try:
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            script = f"p={other.pid}; {_prlimit(f'--nofile=99:{hard}')}"
+            done = subprocess.run(
+                [*drop.split(), "sh", "-ec", script], capture_output=True, text=True
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+            limits = Path(f"/proc/{other.pid}/limits").read_text()
+            assert re.search(rf"^Max open files +99 +{hard} ", limits, re.MULTILINE)
+        finally:
+            other.kill()
 
 
 def test_cpus_reach_a_running_service(daemon: Any) -> None:
