@@ -207,9 +207,22 @@ def read_running_sysctls(request: Request, commands: Commands) -> Iterator[Entry
     """One object for each sysctl whose value is not what sysctl.d sets at boot."""
     for path, (value, file) in sorted(configured().items()):
         running = value_of(f"{TOP}/{path}")
-        if running is not None and _parsed(running) != _parsed(value):
+        differs = running is not None and _parsed(running) != _parsed(value)
+        if running is not None and differs and not _is_read_only(f"{TOP}/{path}"):
             fields = {"running": running, "configured": value, "file": file}
             yield Entry(f"sysctl {key_of(path)}", fields)
+
+
+def _is_read_only(path: str) -> bool:
+    """Return whether a sysctl cannot be set here, because a container gets it from its host.
+
+    systemd-nspawn(1) mounts /proc/sys read-only, apart from the sysctls of the network namespace;
+    sysctl.d has no effect there. The domain sysctl compares the value.
+    """
+    try:
+        return bool(os.statvfs(rooted(path)).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _parsed(value: str) -> list[int | str]:

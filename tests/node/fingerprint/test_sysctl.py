@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -151,3 +153,19 @@ def test_a_module_that_is_not_loaded(node: Node) -> None:
             "file": "/etc/modules-load.d/x.conf",
         }
     }
+
+
+def test_a_sysctl_that_a_container_cannot_set_is_its_host_s(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in systemd-nspawn, which mounts /proc/sys read-only and /proc/sys/net writable."""
+    node.file("/usr/lib/sysctl.d/10-a.conf", "fs.protected_fifos = 1\nnet.core.somaxconn = 9\n")
+    node.file("/proc/sys/fs/protected_fifos", "0\n")
+    node.file("/proc/sys/net/core/somaxconn", "8\n")
+    assert len(running()) == 2
+
+    def statvfs(path: str) -> SimpleNamespace:
+        return SimpleNamespace(f_flag=0 if "/proc/sys/net/" in path else os.ST_RDONLY)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    assert list(running()) == ["sysctl net.core.somaxconn"]
