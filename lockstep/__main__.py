@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib import metadata
 from typing import Any, NoReturn
 
@@ -44,6 +45,7 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
+@cache
 def all_commands() -> dict[str, commands.Command]:
     """Return name -> command, sorted by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))

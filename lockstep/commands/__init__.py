@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -29,6 +30,7 @@ from lockstep.reading import RecordsError
 from lockstep.report import ExitStatus, fold
 from lockstep.secrets import SecretsUnsafe
 from lockstep.spec.names import expand
+from lockstep.when import moment
 
 NAMED = 9
 """Maximum number of rules listed in one error message."""
@@ -169,6 +171,18 @@ def no_rule(name: str, known: Mapping[str, Rule]) -> WrongUse:
     named = found[:NAMED] or ["a rule from the output of lockstep rules"]
     named += [f"and {len(found) - NAMED} more"] if len(found) > NAMED else []
     return WrongUse(f"unknown rule {name!r}\n  expected  {', '.join(named)}")
+
+
+def moment_of(option: str, text: str) -> float:
+    """Return the Unix time that an option names.
+
+    Raises:
+        WrongUse: it is not a time.
+    """
+    try:
+        return moment(text, time.time())
+    except ValueError as error:
+        raise WrongUse(f"{option} {text!r}: not a time\n  expected  {error}") from error
 
 
 def require_writable(arguments: argparse.Namespace, *names: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sqlite3
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -17,6 +16,7 @@ from lockstep.commands import (
     Command,
     NotRead,
     WrongUse,
+    moment_of,
     node_named,
     require_writable,
     show,
@@ -28,7 +28,7 @@ from lockstep.plan import ClusterPlan
 from lockstep.probe.record import Record, Unreachable, only_records
 from lockstep.reading import asked_again, history_of, now, saved, saved_of
 from lockstep.report import ExitStatus, count, fold
-from lockstep.when import moment, utc
+from lockstep.when import utc
 
 FORMS = """\
 lockstep diff INVENTORY NODE NODE [--records FILE]
@@ -151,7 +151,8 @@ def _two_times(arguments: argparse.Namespace) -> Sides:
     node_named(plan, name)
     with store.opened(history_of(plan)) as history:
         before, after = (
-            _at(history, name, text, inventory) for text in (arguments.before, arguments.after)
+            _at(history, name, f"--{end}", getattr(arguments, end), inventory)
+            for end in ("before", "after")
         )
     if before == after:
         raise WrongUse(
@@ -182,11 +183,10 @@ def _record(got: Record | Unreachable, name: str) -> Record:
     return got
 
 
-def _at(history: sqlite3.Connection, name: str, text: str | None, inventory: str) -> records.Kept:
-    try:
-        when = float("inf") if text is None else moment(text, time.time())
-    except ValueError as error:
-        raise WrongUse(f"{text!r} is not a time\n  expected  {error}") from error
+def _at(
+    history: sqlite3.Connection, name: str, option: str, text: str | None, inventory: str
+) -> records.Kept:
+    when = float("inf") if text is None else moment_of(option, text)
     kept = records.at(history, name, when)
     if kept is None:
         times = records.times(history, name)

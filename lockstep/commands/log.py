@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import Enum
@@ -15,7 +14,7 @@ from lockstep.commands import (
     JSON,
     Argument,
     Command,
-    WrongUse,
+    moment_of,
     node_named,
     require_writable,
     show,
@@ -25,7 +24,7 @@ from lockstep.history.runs import Run
 from lockstep.inventory import load
 from lockstep.reading import history_of
 from lockstep.report import ExitStatus, alike, count, fold
-from lockstep.when import moment, span, utc
+from lockstep.when import span, utc
 
 NAMED = 6
 """At most so many files or packages of an operation are shown; ``--json`` has all of them."""
@@ -37,10 +36,7 @@ def _run(arguments: argparse.Namespace) -> int:
     require_writable(arguments, "json")
     plan = load(arguments.inventory)
     node = node_named(plan, arguments.node).name if arguments.node else None
-    try:
-        since = moment(arguments.since, time.time()) if arguments.since else 0.0
-    except ValueError as error:
-        raise WrongUse(f"--since {arguments.since!r}\n  expected  {error}") from error
+    since = moment_of("--since", arguments.since) if arguments.since else 0.0
     path = history_of(plan)
     found = []
     if path.exists():

@@ -148,7 +148,11 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
         ),
         (
             ("inventory.py", "worker1", "--before", "then"),
-            "'then' is not a time\n  expected  an age such as 90m, 36h",
+            "--before 'then': not a time\n  expected  an age such as 90m, 36h",
+        ),
+        (
+            ("inventory.py", "worker1", "--before", "2026-11-21", "--after", "soon"),
+            "--after 'soon': not a time\n  expected  an age such as 90m, 36h",
         ),
         (
             ("inventory.py", "worker1", "--before", "1h"),
