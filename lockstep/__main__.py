@@ -9,7 +9,6 @@ import pkgutil
 import signal
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cache
 from importlib import metadata
 from typing import Any, NoReturn
@@ -17,6 +16,7 @@ from typing import Any, NoReturn
 from typing_extensions import override
 
 from lockstep import commands, fast_path
+from lockstep.nearest import did_you_mean
 from lockstep.report import ExitStatus
 
 
@@ -33,16 +33,15 @@ class _Parser(argparse.ArgumentParser):
         # argparse itself suggests only since Python 3.14, and lists all commands without an order.
         known = [str(one) for one in action.choices or ()]
         if known and value not in known:
-            close = get_close_matches(str(value), known, n=1)
-            expected = f"did you mean {close[0]}?" if close else f"expected {', '.join(known)}"
+            expected = did_you_mean(str(value), known, f"expected {', '.join(known)}")
             raise argparse.ArgumentError(action, f"unknown: {value}; {expected}")
 
     def refuse_unknown(self, words: Sequence[str]) -> NoReturn:
         """Exit because of words that belong to no argument; suggest similar options."""
         known = [name for name in self._option_string_actions if name.startswith("--")]
-        close = get_close_matches(words[0].partition("=")[0], known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
+        hint = did_you_mean(words[0].partition("=")[0], known)
+        said = f"unrecognized arguments: {' '.join(words)}"
+        self.error(f"{said}; {hint}" if hint else said)
 
 
 @cache

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from lockstep.files import lockstep_content
+from lockstep.nearest import one_of
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.declaration import File
 from lockstep.plan.site_lines import Keys
@@ -47,11 +47,9 @@ def _allowed(path: str, kinds: list[NodePlan]) -> str:
     able = sorted(name for name, file in files.items() if file.keys is not None)
     if path in files:
         return f"a file that can have lines of the site: {', '.join(able)}"
-    near = get_close_matches(path, able, n=1)
     if not able:
         return "no file: no managed role writes one that can have lines of the site"
-    every = f"one of: {', '.join(able)}; Lockstep writes no other file with lines of the site"
-    return f"{near[0]}, or another {every}" if near else every
+    return f"{one_of(path, able)}; Lockstep writes no other file with lines of the site"
 
 
 def _of_lines(

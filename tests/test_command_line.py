@@ -74,7 +74,7 @@ def test_json_is_the_plan_itself(words: list[str], capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("node", "expected"),
-    [("worker7", "worker4, worker3, worker2"), ("x", "head[1-2],worker[1-4]")],
+    [("worker7", "did you mean worker4, worker3 or worker2?"), ("x", "head[1-2],worker[1-4]")],
     ids=["close", "far"],
 )
 def test_a_node_that_does_not_exist(

@@ -14,6 +14,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/report": {"ClusterShell"},
     "lockstep/catalog": set[str](),
     "lockstep/spec": {
+        "lockstep.nearest",
         "lockstep.report",
         "lockstep.catalog",
         "pydantic",
@@ -34,6 +35,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     "lockstep/render": {"jinja2"},
     "lockstep/state": set[str](),
     "lockstep/lab_path": set[str](),
+    "lockstep/nearest": set[str](),
     "lockstep/when": set[str](),
     "lockstep/lock": {"lockstep.state", "lockstep.when"},
     # What Lockstep replaces in pyinfra and gevent; the ssh clients are for correctness.
@@ -50,7 +52,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/preview": {"lockstep.files"},
     "lockstep/site_files": {
-        *("lockstep.files", "lockstep.plan", "lockstep.spec", "lockstep.secrets"),
+        *("lockstep.files", "lockstep.nearest", "lockstep.plan", "lockstep.spec"),
+        "lockstep.secrets",
     },
     "lockstep/manifest": {"lockstep.plan", "lockstep.files"},
     # Changes a description, and compares the plans.
@@ -116,6 +119,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.when", "lockstep.node.fingerprint", "pydantic"),
     },
     "lockstep/checks": {
+        "lockstep.nearest",
         "lockstep.report",
         "lockstep.when",
         "lockstep.catalog",
@@ -147,9 +151,12 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
             "lockstep.inventory",
         ),
         *("lockstep.plan", "lockstep.probe", "lockstep.reading", "lockstep.report"),
+        "lockstep.nearest",
         *("lockstep.spec.Service", "testinfra", "pytest", "pydantic"),
     },
-    "lockstep/__main__": {"lockstep.commands", "lockstep.fast_path", "lockstep.report"},
+    "lockstep/__main__": {
+        *("lockstep.commands", "lockstep.fast_path", "lockstep.nearest", "lockstep.report"),
+    },
     "lockstep/__init__": set[str](),
     # Declarations: data and pure functions of the plan.
     "lockstep/roles": {
@@ -161,7 +168,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.checks.local",
     },
     "lockstep/roles/operations": {
-        "lockstep.roles.declared",
+        *("lockstep.nearest", "lockstep.roles.declared"),
         *("lockstep.plan", "lockstep.spec", "lockstep.files", "lockstep.secrets"),
         *("lockstep.facts", "lockstep.question", "lockstep.fast.read"),
         *("pyinfra.host", "pyinfra.api", "pyinfra.context.ctx_host"),

@@ -100,7 +100,8 @@ OTHERS = f"{CHRONY}, {HOSTS}, /etc/slurm/cgroup.conf, {GRES}, {SLURM}, {DBD}"
         (SLURM, {}, (), "lines, or content for the whole file"),
         (SLURM, {"lines": ["A=1"], "content": "A=1"}, (), "lines, or content for the whole"),
         (NCCL, {"lines": ["A=1"]}, (), f"a file that can have lines of the site: {OTHERS}"),
-        ("/etc/slurm/slrm.conf", {"lines": ["A=1"]}, (), f"{SLURM}, or another one of: {OTHERS}"),
+        ("/etc/slurm/slrm.conf", {"lines": ["A=1"]}, (), f"did you mean {SLURM}, "),
+        ("/srv/a", {"lines": ["A=1"]}, (), f"one of: {OTHERS}; Lockstep writes no other"),
     ],
 )
 def test_what_contradicts_lockstep_s_lines_is_refused_with_the_line(

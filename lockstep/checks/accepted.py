@@ -12,11 +12,11 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from difflib import get_close_matches
 from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lockstep.nearest import did_you_mean
 from lockstep.report import fold
 from lockstep.spec.checks import Line
 from lockstep.spec.names import expand
@@ -148,7 +148,8 @@ def _row(row: object, place: str, rules: Collection[str], nodes: Collection[str]
         value = "" if first["type"] == "missing" else f": {first['input']!r}"
         raise AcceptedError(f"{place}.{field}{value}\n  expected  {_wanted(first)}") from error
     if made.rule not in rules:
-        raise AcceptedError(f"{place}.rule: {made.rule!r}\n  expected  {near(made.rule, rules)}")
+        expected = did_you_mean(made.rule, rules, "a rule from the output of lockstep rules")
+        raise AcceptedError(f"{place}.rule: {made.rule!r}\n  expected  {expected}")
     try:
         unknown = sorted(made.names - set(nodes))
     except ValueError as error:
@@ -168,11 +169,6 @@ def _wanted(problem: Mapping[str, object]) -> str:
         "string_too_short": "a text",
     }
     return kinds.get(str(problem["type"]), str(problem["msg"]))
-
-
-def near(name: str, names: Iterable[str]) -> str:
-    """Return the most similar names, as text."""
-    return "such as " + ", ".join(get_close_matches(name, list(names), n=3, cutoff=0.0))
 
 
 def written(text: str, rows: Iterable[Acceptance], file: str) -> str:

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from lockstep.checks.site import rules_of
 from lockstep.fleet.gather import GatherError
 from lockstep.forms.colours import coloured
 from lockstep.history.store import HistoryError
+from lockstep.nearest import did_you_mean
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.reading import RecordsError
 from lockstep.report import ExitStatus, fold
@@ -34,6 +34,7 @@ from lockstep.when import moment
 
 NAMED = 9
 """Maximum number of rules listed in one error message."""
+RULES = "a rule from the output of lockstep rules"
 LEAST = os.terminal_size((80, 24))
 """Columns and lines that a report has even on a smaller terminal."""
 PUBLIC = 0o644
@@ -156,21 +157,19 @@ def node_named(plan: ClusterPlan, name: str) -> NodePlan:
         WrongUse: the node is not in the inventory; the message suggests similar names.
     """
     if name not in plan.nodes:
-        close = get_close_matches(name, plan.nodes, n=3) or [fold(plan.nodes)]
-        raise WrongUse(f"{plan.inventory}: unknown node {name!r}\n  expected  {', '.join(close)}")
+        expected = did_you_mean(name, plan.nodes, fold(plan.nodes))
+        raise WrongUse(f"{plan.inventory}: unknown node {name!r}\n  expected  {expected}")
     return plan.nodes[name]
 
 
 def no_rule(name: str, known: Mapping[str, Rule]) -> WrongUse:
     """Return the error for an unknown rule; it suggests related or similar rules."""
-    found = (
-        [rule for rule in known if rule.startswith(name)]
-        or [rule.id for rule in known.values() if f"{name}.".startswith(f"{rule.reading}.")]
-        or get_close_matches(name, list(known), n=3)
-    )
-    named = found[:NAMED] or ["a rule from the output of lockstep rules"]
-    named += [f"and {len(found) - NAMED} more"] if len(found) > NAMED else []
-    return WrongUse(f"unknown rule {name!r}\n  expected  {', '.join(named)}")
+    found = [rule for rule in known if rule.startswith(name)] or [
+        rule.id for rule in known.values() if f"{name}.".startswith(f"{rule.reading}.")
+    ]
+    named = [*found[:NAMED], *([f"and {len(found) - NAMED} more"] if len(found) > NAMED else [])]
+    expected = ", ".join(named) or did_you_mean(name, known, RULES)
+    return WrongUse(f"unknown rule {name!r}\n  expected  {expected}")
 
 
 def moment_of(option: str, text: str) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from lockstep.checks.accepted import Acceptance, near, written
+from lockstep.checks.accepted import Acceptance, written
 from lockstep.checks.accepting import parts_of
 from lockstep.checks.engine import REACHABLE, check
 from lockstep.checks.rules.fingerprint import FAMILY
@@ -18,6 +18,7 @@ from lockstep.checks.site import rules_of
 from lockstep.commands import (
     INVENTORY,
     NAMED,
+    RULES,
     Argument,
     Command,
     WrongUse,
@@ -27,6 +28,7 @@ from lockstep.commands import (
 )
 from lockstep.forms.groups import devices, merged, nodes_of
 from lockstep.inventory import load
+from lockstep.nearest import did_you_mean
 from lockstep.plan import ClusterPlan
 from lockstep.reading import accepted, accepted_file, check_now, context, saved_of
 from lockstep.report import ExitStatus, Finding, Part, Report, Status, count, fold
@@ -110,7 +112,8 @@ def _wanted(plan: ClusterPlan, arguments: argparse.Namespace) -> Wanted:
         ),
         (
             arguments.rule not in rules,
-            f"unknown rule {arguments.rule!r}\n  expected  {near(arguments.rule, rules)}",
+            f"unknown rule {arguments.rule!r}\n"
+            f"  expected  {did_you_mean(arguments.rule, rules, RULES)}",
         ),
         (until < today, f"--until {until} is over\n  expected  {today} or later"),
         (

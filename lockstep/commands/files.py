@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from difflib import get_close_matches
 
 from lockstep import secrets
 from lockstep.commands import INVENTORY, Argument, Command, NotRead, WrongUse, node_named
@@ -12,6 +11,7 @@ from lockstep.files import ManagedFile, managed
 from lockstep.fleet.gather import gather
 from lockstep.forms import table
 from lockstep.inventory import load
+from lockstep.nearest import did_you_mean
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import File
 from lockstep.preview import changes
@@ -57,8 +57,8 @@ def _row(
 
 
 def _no_file(node: NodePlan, path: str, declared: dict[str, tuple[str, File]]) -> WrongUse:
-    close = get_close_matches(path, declared, n=3)
-    expected = ", ".join(close) or f"a path that lockstep files {node.cluster.inventory} lists"
+    every = f"a path that lockstep files {node.cluster.inventory} {node.name} lists"
+    expected = did_you_mean(path, declared, every)
     return WrongUse(f"Lockstep writes no file {path} on {node.name}\n  expected  {expected}")
 
 

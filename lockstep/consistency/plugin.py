@@ -15,7 +15,6 @@ import os
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -36,6 +35,7 @@ from lockstep.consistency.nodes import Connection, addresses, by_ssh, node_of, s
 from lockstep.forms.text import blocks
 from lockstep.history.store import PRIVATE
 from lockstep.inventory import load
+from lockstep.nearest import did_you_mean
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.probe.parse import dumps, loads
 from lockstep.probe.record import Reading, Record, Unreachable, Unread
@@ -245,9 +245,9 @@ class NodeRecord:
         if not isinstance(value, Unread) and not unread:
             return value
         why = "; ".join(f"{name} {reason}".strip() for name, reason in unread.items())
-        similar = get_close_matches(reading, self.whole.readings, n=3)
+        similar = did_you_mean(reading, self.whole.readings)
         if reading not in self.whole.readings and similar:
-            why += f"; similar names: {', '.join(similar)}"
+            why += f"; {similar}"
         pytest.fail(f"{self.plan.name}: {reading} was not read: {why}", pytrace=False)
 
 

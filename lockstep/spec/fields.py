@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -29,6 +28,7 @@ from pydantic_core import PydanticCustomError
 
 from lockstep.catalog import time_zones
 from lockstep.catalog.nvidia import cufile
+from lockstep.nearest import did_you_mean
 from lockstep.spec import names, x509
 
 if TYPE_CHECKING:
@@ -195,15 +195,15 @@ def _time_zone(value: str) -> str:
             "24.04 have the former one only in the package tzdata-legacy"
         )
     if value not in time_zones.NAMES:
-        near = get_close_matches(value, time_zones.NAMES, n=3, cutoff=0.0)
-        raise ValueError(f"a name of the time zone database, such as {', '.join(near)}")
+        near = did_you_mean(value, time_zones.NAMES, "such as Europe/Berlin or UTC")
+        raise ValueError(f"a name of the time zone database; {near}")
     return value
 
 
 def _cufile_name(value: str) -> str:
     if value not in cufile.SETTINGS:
-        near = get_close_matches(value, cufile.SETTINGS, n=3, cutoff=0.0)
-        raise ValueError(f"a setting of cuFile, such as {', '.join(near)}")
+        near = did_you_mean(value, cufile.SETTINGS, "such as properties.allow_compat_mode")
+        raise ValueError(f"a setting of cuFile; {near}")
     return value
 
 

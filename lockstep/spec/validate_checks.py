@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
 from lockstep.catalog import checks as known
+from lockstep.nearest import did_you_mean, one_of
 from lockstep.spec.checks import EACH, Checks, NotCompared, Override, SiteRule
 from lockstep.spec.model import Cluster
 from lockstep.spec.problem import Problem, Relation, violated
@@ -44,7 +44,8 @@ def check_problems(checks: Checks) -> Iterator[Problem]:
             *_local(rule),
         )
         if rule.reading not in known.READINGS:
-            allowed = f"{_near(rule.reading, known.READINGS)} (docs/record.schema.json)"
+            near = did_you_mean(rule.reading, known.READINGS, "a reading")
+            allowed = f"{near} (docs/record.schema.json)"
             yield Problem(("checks", "rules", number, "reading"), rule.reading, allowed)
 
 
@@ -56,7 +57,7 @@ def _exception(row: NotCompared) -> Iterable[Relation]:
     except re.error as error:
         wrong = f"{row.object}: {error}"
     return [
-        (row.domain not in domains, ("domain",), row.domain, _near(row.domain, domains)),
+        (row.domain not in domains, ("domain",), row.domain, one_of(row.domain, domains)),
         (bool(wrong), ("object",), wrong, "a regular expression"),
     ]
 
@@ -68,13 +69,14 @@ def class_problems(cluster: Cluster) -> Iterator[Problem]:
             for index, name in enumerate(one.classes):
                 if name not in cluster.hardware:
                     path = ("checks", field, number, "classes", index)
-                    yield Problem(path, name, _near(name, cluster.hardware))
+                    yield Problem(path, name, one_of(name, cluster.hardware))
 
 
 def _override(override: Override, before: Iterable[Override]) -> Iterable[Relation]:
     rule, off = override.rule, override.off is not None
     if rule not in known.RULES:
-        return [(True, ("rule",), rule, f"{_near(rule, known.RULES)} (lockstep rules)")]
+        near = did_you_mean(rule, known.RULES, "a rule")
+        return [(True, ("rule",), rule, f"{near} (lockstep rules)")]
     earlier = [
         number
         for number, other in enumerate(before)
@@ -185,8 +187,3 @@ def _local(rule: SiteRule) -> Iterable[Relation]:
             "a reading that the node check takes; only lockstep check takes this one",
         ),
     )
-
-
-def _near(name: str, names: Iterable[str]) -> str:
-    """Return the most similar names, as text."""
-    return "such as " + ", ".join(get_close_matches(name, list(names), n=3, cutoff=0.0))

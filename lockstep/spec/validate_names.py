@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 
+from lockstep.nearest import one_of
 from lockstep.report import alike, fold
 from lockstep.spec import names
 from lockstep.spec.model import Cluster
@@ -62,10 +62,7 @@ def unknown_roles(
     """Find names in a list of roles that no role has; name the nearest role first."""
     for index, name in enumerate(given):
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            every = f"one of: {', '.join(known)}"
-            allowed = f"{near[0]}, or another {every}" if near else every
-            yield Problem((*path, index), repr(name), allowed, node)
+            yield Problem((*path, index), repr(name), one_of(name, known), node)
 
 
 def _as_address(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from weakref import WeakSet
@@ -13,6 +12,7 @@ from pyinfra.api import State, deploy
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.output import format_text
 
+from lockstep.nearest import did_you_mean
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import FIRST, Declaration, Phase, Stage, Step, key
 from lockstep.roles import declared
@@ -96,8 +96,8 @@ def asked_for(roles: str | None, known: set[str]) -> set[str]:
 def _refuse_unknown(names: set[str], known: set[str]) -> None:
     unknown = sorted(names - known)
     if unknown:
-        close = get_close_matches(unknown[0], known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known roles: {', '.join(sorted(known))}"
+        every = sorted(known)
+        hint = did_you_mean(unknown[0], every, f"known roles: {', '.join(every)}")
         raise PyinfraError(f"unknown role {unknown[0]!r}; {hint}")
 
 

@@ -377,7 +377,7 @@ def replaced(at: int, word: str) -> Callable[[list[str]], None]:
     [
         (
             replaced(2, "fingerprint.fil"),
-            "unknown rule 'fingerprint.fil'\n  expected  such as fing",
+            "unknown rule 'fingerprint.fil'\n  expected  did you mean fing",
         ),
         (replaced(2, "node.reachable"), "node.reachable: a node that cannot be read is always"),
         (replaced(5, "tomorrow"), "--until 'tomorrow'\n  expected  a date such as 2027-01-31"),

@@ -144,7 +144,7 @@ def test_programs_get_all_of_it(cluster: Cluster, capsys: pytest.CaptureFixture[
         (("inventory.py", "worker1"), "lockstep diff inventory.py worker1: wrong arguments"),
         (
             ("inventory.py", "worker1", "worker33"),
-            "inventory.py: unknown node 'worker33'\n  expected  worker3",
+            "inventory.py: unknown node 'worker33'\n  expected  did you mean worker3",
         ),
         (
             ("inventory.py", "worker1", "--before", "then"),

@@ -123,7 +123,10 @@ def test_a_node_can_be_read_now(cluster: Cluster, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("gpu.powerlimit",), "unknown rule 'gpu.powerlimit'\n  expected  gpu.power_limit"),
+        (
+            ("gpu.powerlimit",),
+            "unknown rule 'gpu.powerlimit'\n  expected  did you mean gpu.power_limit",
+        ),
         (
             ("worker3",),
             "unknown rule 'worker3'\n  expected  a rule from the output of lockstep rules\n"
@@ -141,7 +144,7 @@ def test_a_node_can_be_read_now(cluster: Cluster, capsys: pytest.CaptureFixture[
         (("inventory.py",), "lockstep explain inventory.py: wrong arguments\n"),
         (
             ("inventory.py", "worker33"),
-            "inventory.py: unknown node 'worker33'\n  expected  worker3",
+            "inventory.py: unknown node 'worker33'\n  expected  did you mean worker3",
         ),
         (
             ("inventory.py", "worker3"),

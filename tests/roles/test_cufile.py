@@ -83,7 +83,7 @@ def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
         (
             "properties.allow_compat",
             True,
-            "a setting of cuFile, such as properties.allow_compat_mode",
+            "a setting of cuFile; did you mean properties.allow_compat_mode",
         ),
         ("properties.allow_compat_mode", 1, "1 -> true or false"),
         ("properties.io_batchsize", True, "True -> a whole number"),

@@ -21,11 +21,11 @@ def test_an_unknown_role_is_an_error_that_names_the_nearest_role_and_all_roles()
     wrong["nodes"][1]["unmanaged"] = ["mung"]
     loaded, problems = load(wrong, declared())
     assert loaded is None
-    every = "one of: all, " + ", ".join(role.name for role in declared())
+    every = "ne of: all, " + ", ".join(role.name for role in declared())
     assert [(one.path, one.value, one.allowed) for one in problems] == [
-        (("unmanaged", 1), "'slurm_control'", f"slurm_controller, or another {every}"),
-        (("unmanaged", 2), "'xyzzy'", every),
-        (("nodes", 1, "unmanaged", 0), "'mung'", f"munge, or another {every}"),
+        (("unmanaged", 1), "'slurm_control'", f"did you mean slurm_controller? O{every}"),
+        (("unmanaged", 2), "'xyzzy'", f"o{every}"),
+        (("nodes", 1, "unmanaged", 0), "'mung'", f"did you mean munge? O{every}"),
     ]
 
 

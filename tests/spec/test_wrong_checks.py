@@ -36,8 +36,8 @@ def problem(**checks: Any) -> Problem:
 @pytest.mark.parametrize(
     ("override", "field", "value", "allowed"),
     [
-        ({"rule": "gpu.vbio", "off": "x"}, ("rule",), "gpu.vbio", "such as gpu.vbios, "),
-        ({"rule": "site.some", "off": "x"}, ("rule",), "site.some", "such as "),
+        ({"rule": "gpu.vbio", "off": "x"}, ("rule",), "gpu.vbio", "did you mean gpu.vbios or "),
+        ({"rule": "site.some", "off": "x"}, ("rule",), "site.some", "a rule ("),
         ({"rule": "node.reachable", "off": "x"}, ("rule",), "node.reachable", "another rule"),
         ({"rule": "gpu.vbios"}, (), "no change to gpu.vbios", "off (with the reason), severity or"),
         ({"rule": "gpu.vbios", "off": " "}, ("off",), "' '", "non-empty text"),
@@ -62,7 +62,7 @@ def problem(**checks: Any) -> Problem:
         ),
         (
             {"rule": "gpu.vbios", "severity": "error", "classes": ["hgxx"]},
-            *(("classes", 0), "hgxx", "such as hgx"),
+            *(("classes", 0), "hgxx", "did you mean hgx? One of: head, hgx"),
         ),
         ({"rule": "gpu.vbios", "of": "x"}, ("of",), "'of'", "one of rule, off, severity, tol"),
     ],
@@ -100,7 +100,7 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
     ("change", "field", "value", "allowed"),
     [
         ({"id": "gpu.vbios"}, ("id",), "'gpu.vbios'", "'site.' followed by a name"),
-        ({"reading": "rdma.typ"}, ("reading",), "rdma.typ", "such as rdma.type, "),
+        ({"reading": "rdma.typ"}, ("reading",), "rdma.typ", "did you mean rdma.type, "),
         ({"path": ["*", "*"]}, ("path",), "*, *", "'*' at most once"),
         ({"kind": "same"}, ("kind",), "'same'", "'equal', 'multiset'"),
         (
@@ -138,7 +138,7 @@ def test_overrides_of_one_rule_for_two_classes() -> None:
             "{}",
             "text; the only names allowed in braces are inven",
         ),
-        ({"classes": ["x"]}, ("classes", 0), "x", "such as "),
+        ({"classes": ["x"]}, ("classes", 0), "x", "one of: head, hgx"),
         ({"local": "health"}, ("local",), "health for kind equal", "one of the kinds equal, slots"),
         (
             {"local": "jobs", "expected": "x", "path": ["*"]},
@@ -183,7 +183,8 @@ def test_the_message_names_file_line_value_and_what_is_near(tmp_path: Path) -> N
     assert message(problems, "prod.py") == (
         f"ERROR prod.py:{line} checks.overrides[0].rule\n"
         "  found    gpu.powerlimit\n"
-        "  allowed  such as gpu.power_limit, cpu.power_limit, gpu.power_default (lockstep rules)\n"
+        "  allowed  did you mean gpu.power_limit, cpu.power_limit or gpu.power_default? "
+        "(lockstep rules)\n"
         "1 problem in prod.py. No node was contacted. Correct the file and try again."
     )
 
