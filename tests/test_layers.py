@@ -178,6 +178,9 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("lockstep.history", "lockstep.connection.is_lost", "lockstep.report.fold"),
         *("lockstep.lock", "lockstep.fast.connector.record_of"),
         *("pyinfra.logger", "pyinfra.is_cli", "pyinfra"),
+        # A dry run, which shows what would change.
+        *("lockstep.preview.changes", "lockstep.report.alike", "lockstep.report.count"),
+        "lockstep.fast.dry.context_of",
         # Time limits, and why a host failed.
         *("lockstep.fast.limits", "lockstep.fast.failures.failures_of"),
     },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from lockstep.node.readers.files import KINDS
 from lockstep.plan.folders import Folder
@@ -30,6 +31,29 @@ def file_states(paths: tuple[str, ...]) -> Question[dict[str, FileState | None]]
         return {path: FileState(**one) if "sha256" in one else None for path, one in found.items()}
 
     return Question("files", ("files",), answer, {"files": paths})
+
+
+def files_and_texts(
+    paths: tuple[str, ...], shown: tuple[str, ...]
+) -> Question[dict[str, tuple[dict[str, Any], dict[str, Any] | None]]]:
+    """Ask for the state of files as it was read, and for the text of some of them.
+
+    Args:
+        paths: the paths of the files.
+        shown: the paths of those whose text may leave the node.
+    """
+
+    def answer(taken: Taken) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:
+        return {
+            path: (
+                taken.item("files", path),
+                taken.item("files.texts", path) if path in shown else None,
+            )
+            for path in paths
+        }
+
+    about = {"files": paths, "texts": shown}
+    return Question("files", ("files", "files.texts"), answer, about)
 
 
 def folders_to_make(folders: Mapping[str, Folder | None]) -> Question[tuple[str, ...]]:

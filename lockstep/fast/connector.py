@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from lockstep import fast_path
 from lockstep.facts.declared import declared
-from lockstep.fast import ssh
+from lockstep.fast import dry, ssh
 from lockstep.fast.record import HostRecord
 from lockstep.pyinfra_internals import registry
 from lockstep.question import Part
@@ -57,6 +57,7 @@ class KeepsRecord(_Connector):
     @override
     def __init__(self, state: State, host: Host) -> None:
         super().__init__(state, host)
+        dry.begins(state)
         if not fast_path.wanted():
             return
         registry.speed_up_deploy()

@@ -11,6 +11,7 @@ from pyinfra.api import StringCommand
 
 from lockstep.facts.files import FileState, file_states
 from lockstep.files import ManagedFile
+from lockstep.roles.operations.dry import replaces
 from lockstep.roles.operations.noted import note
 from lockstep.roles.operations.operation import Commands, ask, operation
 
@@ -40,6 +41,7 @@ def managed_files(files: tuple[ManagedFile, ...]) -> Commands:
     ]
     if differing:
         note(host, [file.path for file in differing])
+        replaces(host, differing)
         yield _put_all(differing)
 
 

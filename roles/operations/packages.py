@@ -18,6 +18,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.driver import Driver, Kernel, header_packages
 from lockstep.plan.folders import SYSUSERS, TMPFILES, Folder, missing_in_packages
 from lockstep.roles.operations import dnf
+from lockstep.roles.operations.dry import installs
 from lockstep.roles.operations.noted import note
 from lockstep.roles.operations.operation import Commands, ask, operation
 
@@ -88,6 +89,7 @@ def locked_packages(
             f"{', '.join(f'{name} {state.installed.get(name, BROKEN)}' for name in waiting)}"
         )
     note(host, rest)
+    installs(host, rest)
     yield from change(state, rest, versions, held, replaced, needed, family=family)
 
 

@@ -31,6 +31,7 @@ from lockstep.history import runs, store
 from lockstep.history.runs import Result
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.report import fold
+from lockstep.roles.operations.dry import begins as begins_dry
 from lockstep.roles.operations.results import Results, commit_of
 
 FOLDER = "/run/lockstep"
@@ -64,6 +65,7 @@ def begins(state: State, plan: ClusterPlan) -> None:
         state: the run.
         plan: the plan of the cluster.
     """
+    begins_dry(state)
     if pyinfra.is_cli and not any(isinstance(one, Run) for one in state.callback_handlers):
         state.add_callback_handler(Run(state, plan))  # type: ignore[no-untyped-call]  # pyinfra's
 

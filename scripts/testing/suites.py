@@ -78,7 +78,7 @@ SLOW_PARTS = {
             "test_workers_alone",
         ),
         "slow-changes": ("test_accept", "test_all_changes"),
-        "slow-silence": ("test_silence",),
+        "slow-silence": ("test_adopt", "test_silence"),
     }.items()
 }
 """The slow suite in parts of about ten minutes each."""

@@ -8,6 +8,7 @@ import sys
 NAMES = (
     *("test-cluster", "test-absent", "test-killed", "test-debian-12", "test-dkms", "machines-test"),
     *("test-kernel", "test-kernel-machines", "test-changes", "test-description"),
+    "test-adopt",
 )
 
 

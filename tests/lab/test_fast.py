@@ -23,11 +23,12 @@ NOT_ASKED_HERE = {
     *("cpus_of_services", "is_healthy", "shipped_by", "cdi_refused"),
     *("selinux_state", "built_modules", "module_trust", "folders_to_make"),
     *("rdma_driver_waits", "listens", "loaded_rules"),
+    "files_and_texts",
 }
 """Of boot loaders, huge pages, kernel modules and CPU sets, which containers do not have; what only
 a deploy with something to record asks; what is asked beside a GPU that must be reset; and of
 SELinux, of signed modules, of dnf, of DOCA-OFED and of packet filters, which the lab does not
-use."""
+use; and what a dry run asks."""
 
 
 @dataclass(frozen=True)

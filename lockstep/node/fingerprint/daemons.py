@@ -30,7 +30,8 @@ SESSION = re.compile(r"session-\w+\.scope|init\.scope|app-.*\.scope|run-.*\.scop
 INTERACTIVE = frozenset({
     *("login", "agetty", "tmux", "screen", "ssh-agent", "gpg-agent", "dbus-daemon", "dbus-launch"),
     *("sshd", "sshd-session", "systemd", "mosh-server", "dirmngr"),
-    *("keyboxd", "slurmstepd"),
+    # Debian's alternatives have Slurm's programs under a second name.
+    *("keyboxd", "slurmstepd", "slurmstepd-wlm"),
 })  # fmt: skip
 """Programs that a login or a job has started."""
 INTERPRETERS = re.compile(r"(ba|da|z|k|c|tc)?sh|(python|perl|ruby|node|java|php|lua)[\d.]*")

@@ -175,6 +175,16 @@ def test_daemons_by_hand(node: Node, group: str) -> None:
     assert len(seen) == 5
 
 
+@pytest.mark.parametrize("name", ["slurmstepd", "slurmstepd-wlm"])
+def test_a_job_without_control_groups_is_no_daemon(node: Node, name: str) -> None:
+    """With ProctrackType=proctrack/linuxproc, the processes of jobs are in slurmd's group."""
+    node.group("system.slice/slurmd.service", 300, 500, 501)
+    node.process(300, "/usr/sbin/slurmd")
+    node.process(500, f"/usr/sbin/{name}")
+    node.process(501, "/usr/bin/sleep", parent=500)
+    assert [one for one in node.read("process") if one.startswith("by hand")] == []
+
+
 @pytest.mark.parametrize(
     ("command", "name"),
     [
