@@ -28,6 +28,11 @@ class Fault:
         return f"{self.what}{NEXT}{self.next}"
 
 
+HANGS = (
+    "run a command on the node by hand (ssh): a login script, a home folder on NFS or a disk may "
+    "hang there"
+)
+"""The next step for a node that lets Lockstep in, and then does not answer."""
 NOPASSWD = (
     "allow it without a password (NOPASSWD in sudoers(5), for the account that the description "
     "has in access.user)"
@@ -181,6 +186,12 @@ def of_ssh(lines: Iterable[str]) -> str | None:
     """
     lines = [*lines]
     return _first(RUN, lines) or _first(SSH, lines)
+
+
+def of_error(error: BaseException) -> str:
+    """Return an error as text: its message if that has a next step, and else its type, too."""
+    text = str(error)
+    return text if NEXT in text else f"{type(error).__name__}: {text}"
 
 
 def _first(table: tuple[Fault, ...], lines: Iterable[str]) -> str | None:

@@ -138,7 +138,7 @@ def read(way: Connection, asked: Request) -> Record | Unreachable:
         last = said[-1] if said else "exit 255"
         return Unreachable(faults.of_ssh(said) or f"ssh: {last.removeprefix('ssh: ')}")
     if done.rc in TIMED_OUT:
-        return Unreachable(f"no record within {NODE_TIMEOUT_S} s")
+        return Unreachable(f"no record within {NODE_TIMEOUT_S} s{faults.NEXT}{faults.HANGS}")
     if done.rc != 0 and (fault := faults.of_output(f"{done.stdout}\n{done.stderr}".splitlines())):
         return Unreachable(fault)
     if done.rc != 0:

@@ -88,7 +88,7 @@ def take(
             print_input=host.state.print_fact_input,
         )
     except FAULTS as error:
-        raise Unreadable(THE_NODE, f"{type(error).__name__}: {error}") from error
+        raise Unreadable(THE_NODE, faults.of_error(error)) from error
     if not succeeded:
         raise failed(output.stderr_lines or output.stdout_lines)
     try:
@@ -119,8 +119,11 @@ def failed(lines: Sequence[str]) -> Unreadable:
     if fault := faults.of_output(lines):
         return Unreadable(THE_NODE, fault)
     said = (lines or [""])[-1].strip()[:200]
+    if not said:
+        why = f"the reading program failed: no message within {LIMIT_S} s"
+        return Unreadable(THE_NODE, f"{why}{faults.NEXT}{faults.HANGS}")
     return Unreadable(
         THE_NODE,
-        f"the reading program failed: {said or f'no message within {LIMIT_S} s'}. "
-        "Next: check that python3 (3.9 or newer) runs on the node",
+        f"the reading program failed: {said}{faults.NEXT}check that python3 (3.9 or newer) runs on "
+        "the node",
     )

@@ -132,7 +132,7 @@ class Conversation:
             raise Unanswered(f"no answer within {within_s:.0f} s") from timeout
         except FAULTS as error:
             self.close()
-            raise Unanswered(f"ssh: {type(error).__name__}: {_what(error)}") from error
+            raise Unanswered(f"ssh: {_what(error)}") from error
 
     def ask(self, question: Question[T]) -> T:
         """Return the answer to a question; its readings are not kept.
@@ -189,4 +189,4 @@ class Conversation:
 
 def _what(error: BaseException) -> str:
     """Return what happened, without the next step: the rollout has one of its own."""
-    return str(error).partition(faults.NEXT)[0]
+    return faults.of_error(error).partition(faults.NEXT)[0]

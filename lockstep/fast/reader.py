@@ -20,6 +20,7 @@ from paramiko import Channel
 from pyinfra.api import Host, QuoteString, StringCommand
 from typing_extensions import override
 
+from lockstep import faults
 from lockstep.facts.reading import (
     FAULTS,
     LIMIT_S,
@@ -29,7 +30,7 @@ from lockstep.facts.reading import (
     names,
     request,
 )
-from lockstep.fast.watch import close_unless
+from lockstep.fast.watch import arrives, close
 from lockstep.probe.lines import ProbeFormatError
 from lockstep.probe.ship import (
     BEGIN,
@@ -97,6 +98,8 @@ class Reader(list[str]):
         """Set when the first request has been sent."""
         self.is_over = False
         """Whether the process has ended or been told to end."""
+        self.hangs = False
+        """Whether an answer did not come within its limit."""
         self.started_at = time.monotonic()
 
     # -- requests
@@ -178,7 +181,7 @@ class Reader(list[str]):
             )
             fault = failed(output.stderr_lines or self._said)
         except FAULTS as error:
-            fault = Unreadable(THE_NODE, f"{type(error).__name__}: {error}")
+            fault = Unreadable(THE_NODE, faults.of_error(error))
         finally:
             self.is_over = True
             while self._awaited:
@@ -187,7 +190,12 @@ class Reader(list[str]):
     def _limit(self, answer: Answer) -> None:
         answer.begun, answer.at = True, min(answer.at, time.monotonic())
         if self._channel is not None:  # else the limit begins with the session
-            spawn(close_unless, answer, LIMIT_S + LONGER_HERE_S, self._channel)
+            spawn(self._close_unless, answer, self._channel)
+
+    def _close_unless(self, answer: Answer, channel: Channel) -> None:
+        if not arrives(answer, LIMIT_S + LONGER_HERE_S):
+            self.hangs = True
+            close(channel)
 
     @override
     def __iter__(self) -> Iterator[str]:

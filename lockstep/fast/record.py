@@ -26,7 +26,7 @@ from gevent.local import local
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.util import CommandOutput
 
-from lockstep.facts.reading import Execute, connector_arguments, take
+from lockstep.facts.reading import Execute, connector_arguments, failed, take
 from lockstep.fast import read
 from lockstep.fast.reader import Answer, Reader
 from lockstep.fast.readings import Readings
@@ -235,6 +235,8 @@ class HostRecord:
             with_what: a key for these arguments; None if the readings are not to be recorded.
         """
         reader = self._reader
+        if reader is not None and reader.hangs:
+            raise failed(())  # asking again would take as long
         if wanted and with_what is not None:
             if reader is None or reader.is_over or with_what != self._reads_with:
                 reader = self._new_reader(arguments, with_what)

@@ -36,9 +36,14 @@ def close_unless(ended: Any, within_s: float, channel: Channel) -> bool:
     """Close a session if its command does not end in time; return whether it was closed."""
     late = not arrives(ended, within_s)
     if late:
-        with suppress(OSError, EOFError, SSHException):
-            channel.close()
+        close(channel)
     return late
+
+
+def close(channel: Channel) -> None:
+    """Close a session, even if its connection has ended."""
+    with suppress(OSError, EOFError, SSHException):
+        channel.close()
 
 
 class Watch:

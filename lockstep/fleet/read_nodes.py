@@ -207,7 +207,9 @@ def _answer(
     except Timeout as timeout:
         if timeout is not limit:
             return Unreachable(f"ssh: {timeout}")
-        return Unreachable(f"no record within {limit.seconds} s")
+        if not host.connected:
+            return Unreachable(f"ssh: no connection within {limit.seconds} s")
+        return Unreachable(f"no record within {limit.seconds} s{faults.NEXT}{faults.HANGS}")
     except ConnectError as error:
         return Unreachable(str(error))
     except SudoRefused as error:

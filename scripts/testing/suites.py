@@ -74,7 +74,7 @@ SLOW_PARTS = {
             *("test_through_clush", "test_through_slurm"),
         ),
         "slow-sites": (
-            *("test_canary", "test_description", "test_new_role", "test_site"),
+            *("test_canary", "test_description", "test_half_broken", "test_new_role", "test_site"),
             "test_workers_alone",
         ),
         "slow-changes": ("test_accept", "test_all_changes"),
