@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from xml.etree import ElementTree
 
 import pytest
 
@@ -77,6 +78,12 @@ def test_ci_judges_the_records_that_it_gets(site: Path, tmp_path: Path) -> None:
         done = sh(site, "sh ci/check.sh", RECORDS=str(file))
         assert done.returncode == status, done.stdout + done.stderr
         assert ("site.no_swap  worker2" in done.stdout) == bool(status)
+        assert "site.no_swap" in (site / "report.html").read_text(encoding="utf-8")
+        (suite,) = ElementTree.parse(site / "nodes.xml").getroot()
+        assert int(suite.attrib["tests"]) > 200
+        failed = {case.attrib["name"] for case in suite if case.find("failure") is not None}
+        assert any("site.no_swap" in name for name in failed) == bool(status)
+        assert bool(failed) == bool(status)
 
 
 def test_without_the_wheel_the_setup_says_what_is_missing(tmp_path: Path) -> None:
