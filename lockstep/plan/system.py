@@ -95,7 +95,8 @@ class Software:
     @cached_property
     def driver(self) -> Driver | None:
         """The driver that Lockstep installs; None if the site installs it, or if there is none."""
-        return self.plan.nvidia.driver if self.plan.nvidia and self.packages else None
+        managed = bool(self.packages) and self.plan.manages("nvidia_driver")
+        return self.plan.nvidia.driver if self.plan.nvidia and managed else None
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
-from weakref import WeakSet
 
-from pyinfra import host, logger
-from pyinfra.api import State, deploy
+from pyinfra import host
+from pyinfra.api import deploy
 from pyinfra.api.exceptions import PyinfraError
-from pyinfra.api.output import format_text
 
 from lockstep.nearest import did_you_mean
 from lockstep.plan import NodePlan
@@ -20,9 +18,6 @@ from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.manifest import recorded
 from lockstep.roles.operations.run import begins
 from lockstep.roles.operations.workers_alone import deploys_heads
-
-_said: WeakSet[State] = WeakSet()
-"""The runs that have said that nothing is managed."""
 
 
 def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN) -> None:
@@ -38,10 +33,8 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
     Raises:
         PyinfraError: one of the roles does not exist.
     """
-    if plan.cluster.spec.manages_nothing:
-        _say_that_nothing_is_managed(host.state)
+    if not begins(host.state, plan.cluster):
         return
-    begins(host.state, plan.cluster)
     wanted = set(names)
     known = {role.name for role in plan.cluster.roles}
     _refuse_unknown(wanted, known)
@@ -61,17 +54,6 @@ def apply_roles(plan: NodePlan, names: Iterable[str], phase: Phase = Phase.MAIN)
         if phase is Phase.MAIN and key((role, stage)) == FIRST and chosen:
             roles = tuple(name for name in plan.roles if name in chosen)
             recorded(name="Manifest", plan=plan, roles=roles)
-
-
-def _say_that_nothing_is_managed(state: State) -> None:
-    """Say once in a run why it changes nothing."""
-    if state not in _said:
-        _said.add(state)
-        text = (
-            "--> Nothing is managed: the description leaves every role to the site (unmanaged), so "
-            "this run changes nothing. Next: name only the roles that the site keeps for now"
-        )
-        logger.info(format_text(text, "yellow"))
 
 
 def roles_of_site(plan: NodePlan) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from importlib import metadata
 from types import FrameType
 from typing import Any
+from weakref import WeakSet
 
 import click
 import pyinfra
@@ -55,8 +56,14 @@ cat {folder}/{name}"""
 _LEAVE = _UNDER_LOCK + """[ "$held" != "$run" ] || : >{folder}/{name}"""
 
 
-def begins(state: State, plan: ClusterPlan) -> None:
+_said: WeakSet[State] = WeakSet()
+"""The runs that have said that nothing is managed."""
+
+
+def begins(state: State, plan: ClusterPlan) -> bool:
     """Have this run take the lock of the cluster before its first operation is executed.
+
+    Returns False, and says so once, if the description leaves every role to the site.
 
     ``--dry``, and a run that is not confirmed, take no lock. Every step that changes nodes calls
     this while pyinfra prepares the run; only the first call has an effect.
@@ -65,9 +72,18 @@ def begins(state: State, plan: ClusterPlan) -> None:
         state: the run.
         plan: the plan of the cluster.
     """
+    if plan.spec.manages_nothing:
+        if state not in _said:
+            _said.add(state)
+            _warn(
+                "Nothing is managed: the description leaves every role to the site (unmanaged), so "
+                "this run changes nothing. Next: name only the roles that the site keeps for now"
+            )
+        return False
     begins_dry(state)
     if pyinfra.is_cli and not any(isinstance(one, Run) for one in state.callback_handlers):
         state.add_callback_handler(Run(state, plan))  # type: ignore[no-untyped-call]  # pyinfra's
+    return True
 
 
 DONE = (Result.CHANGED, Result.NONE)

@@ -74,7 +74,8 @@ def _busy(plan: NodePlan, job_steps: int) -> str:
 @deploy("Removal")
 def apply(plan: NodePlan) -> None:
     """Remove what is left over, including the packages and users that ``--data`` names."""
-    begins(host.state, plan.cluster)
+    if not begins(host.state, plan.cluster):
+        return
     given = (host.data.get("packages"), host.data.get("users"))
     named = tuple(name for names in given if names for name in str(names).split(","))
     removed(name="Left over", plan=plan, named=named)

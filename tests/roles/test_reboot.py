@@ -220,6 +220,23 @@ def test_a_node_is_asked_for_the_arguments_of_its_next_boot() -> None:
     )
 
 
+def test_a_node_is_drained_before_a_reboot_even_if_the_site_manages_slurm() -> None:
+    plan = planned(lambda wanted: wanted.update(unmanaged=["slurm_worker"])).nodes["worker1"]
+    decision = decide(reader(plan, menu=True), plan)
+    assert decision.worker
+    assert decision.hold.states == {"IDLE"}
+
+
+def test_what_unmanaged_roles_would_set_is_no_reason_to_reboot() -> None:
+    left = ["boot_loader", "hugepages", "nvidia_driver"]
+    plan = planned(lambda wanted: wanted.update(unmanaged=left)).nodes["worker1"]
+    assert plan.system.kernel_args
+    assert plan.software.driver is None
+    decision = decide(reader(plan, menu=True), plan)
+    assert decision.nothing
+    assert decision.why(plan) == "no reboot is pending"
+
+
 def test_an_unclear_next_boot_counts_only_where_a_node_waits_for_arguments() -> None:
     plan = planned().nodes["worker1"]
 

@@ -14,7 +14,7 @@ _plan = planned(lambda wanted: wanted.update(unmanaged={unmanaged}))
 head = [("@fake/head1", {{"plan": _plan.nodes["head1"], "fake_delay": 0}})]
 worker = [("@fake/worker1", {{"plan": _plan.nodes["worker1"], "fake_delay": 0}})]
 """
-CLUSTER = 'from lockstep.deploys import include; include("cluster")'
+INCLUDES = 'from lockstep.deploys import include; include("{}")'
 ONE_ROLE = """\
 from pyinfra import host
 from lockstep.roles.operations.apply import apply_roles
@@ -29,9 +29,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_deploy_without_a_managed_role_says_so_once_and_executes_nothing(folder: Path) -> None:
+@pytest.mark.parametrize("deploy", ["cluster", "reboot", "remove"])
+def test_a_deploy_without_a_managed_role_says_so_once_and_executes_nothing(
+    folder: Path, deploy: str
+) -> None:
     inventory = INVENTORY.format(unmanaged=["all"])
-    done = pyinfra(folder, CLUSTER, "-y", "-vvv", inventory=inventory)
+    done = pyinfra(folder, INCLUDES.format(deploy), "-y", "-vvv", inventory=inventory)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert said.count("Nothing is managed: the description leaves every role to the site") == 1

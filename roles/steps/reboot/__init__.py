@@ -55,9 +55,12 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     boots = hardware.hardware.boot_loader != "none"
     boot = read(boot_state)
     # Read only if arguments are missing: this fails if it is unclear what boots next.
-    menu = read(next_arguments) if boots and absent(plan.system.kernel_args, boot.cmdline) else ()
-    pages = read(hugepages_state).counts if boots and hardware.hugepages else {}
-    worker = "slurm_worker" in plan.roles
+    arguments = plan.system.kernel_args if boots and plan.manages("boot_loader") else ()
+    menu = read(next_arguments) if absent(arguments, boot.cmdline) else ()
+    wanted = hardware.hugepages if boots and plan.manages("hugepages") else {}
+    pages = read(hugepages_state).counts if wanted else {}
+    # Jobs are no less at stake if the site manages Slurm itself.
+    worker = "slurm_worker" in plan.managed_or_not
     driver = plan.software.driver
     installed = _installed(read, driver) if driver else {}
     loaded = read(loaded_driver) if driver else LoadedDriver()
@@ -67,8 +70,8 @@ def decide(read: Reader, plan: NodePlan) -> Decision:
     gpus: GpuStates = read(gpu_states) if gpu else GpuStates()
     return Decision(
         pending(
-            plan.system.kernel_args if boots else (),
-            hardware.hugepages if boots else {},
+            arguments,
+            wanted,
             Seen(
                 boot.cmdline,
                 menu,
@@ -182,5 +185,5 @@ def _workers_to_come(state: State, rollout: Rollout) -> str:
 @deploy("Reboot")
 def apply(plan: NodePlan) -> None:
     """Reboot the node, when its turn comes, if a reboot is pending."""
-    begins(host.state, plan.cluster)
-    rebooted(name="Rollout", plan=plan)
+    if begins(host.state, plan.cluster):
+        rebooted(name="Rollout", plan=plan)
