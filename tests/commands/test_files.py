@@ -39,7 +39,13 @@ def have(cluster: Cluster, texts: dict[str, Any]) -> None:
     held = record.readings["files.texts"]
     before = held.value if isinstance(held, Taken) and isinstance(held.value, dict) else {}
     changed = {**record.readings, "files.texts": Taken(value={**before, **texts})}
-    cluster.context.reading["worker1"] = record.model_copy(update={"readings": changed})
+    put(cluster, record.model_copy(update={"readings": changed}))
+
+
+def put(cluster: Cluster, got: Record | Unreachable) -> None:
+    """Replace what was read of worker1; other tests share the recorded cluster."""
+    reading = {**cluster.context.reading, "worker1": got}
+    cluster.context = recorded.with_reading(cluster.context, reading)
 
 
 def test_the_list_names_every_file_with_its_role_and_no_node_is_read(
@@ -131,6 +137,6 @@ def test_what_cannot_be_compared_is_not_equal(
     out = capsys.readouterr().out
     assert f"{CHRONY}: not read: Input/output error\n" in out
     assert f"{KEY}: secret, not compared: this machine does not have it\n" in out
-    node.context.reading["worker1"] = Unreachable("ssh: no route")
+    put(node, Unreachable("ssh: no route"))
     assert ended("files", "inventory.py", "worker1", "--diff") == 2
     assert capsys.readouterr().err == "ERROR worker1: ssh: no route\n"
