@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sqlite3
 import sys
 import time
@@ -80,7 +81,7 @@ class Progress:
         return f", {self.failed} failed" if self.failed else ""
 
     def _line(self, lasting: str, changing: str) -> None:
-        if self.out.isatty():
+        if self.out.isatty() and not os.environ.get("NO_COLOR"):
             self.out.write(f"\r\x1b[K{changing}")
         elif lasting:
             self.out.write(f"{lasting}\n")

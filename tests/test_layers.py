@@ -41,6 +41,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # What Lockstep replaces in pyinfra and gevent; the ssh clients are for correctness.
     "lockstep/pyinfra_internals": {
         *("lockstep.fast_path", "lockstep.connection", "lockstep.unreached"),
+        "lockstep.report.fold",  # if something takes long: to fold names
         *("pyinfra", "paramiko", "gevent"),
     },
     "lockstep/forms": {"lockstep.report", "lockstep.render", "lockstep.when", "ClusterShell"},

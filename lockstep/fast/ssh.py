@@ -37,7 +37,7 @@ from lockstep.fast import limits, transport
 from lockstep.fast.failures import failures_of
 from lockstep.fast.reader import LONGER_HERE_S, Reader
 from lockstep.fast.watch import Watch, close_unless
-from lockstep.pyinfra_internals import ssh_client
+from lockstep.pyinfra_internals import progress, ssh_client
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -106,6 +106,7 @@ class FailsAlone(SSHConnector):
     @override
     def __init__(self, state: State, host: Host) -> None:
         ssh_client.never_ask()
+        progress.show()
         super().__init__(state, host)
         self._failures = failures_of(state)
 

@@ -268,21 +268,29 @@ def three_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("terminal", "shown"),
+    ("terminal", "no_color", "shown"),
     [
-        (False, "reading 3 nodes ...\nread 1 of 3 nodes in 0 s, 2 failed\n"),
+        (False, "", "reading 3 nodes ...\nread 1 of 3 nodes in 0 s, 2 failed\n"),
+        (True, "1", "reading 3 nodes ...\nread 1 of 3 nodes in 0 s, 2 failed\n"),
         (
             True,
+            "",
             "\r\x1b[Kreading: 0 of 3 nodes\r\x1b[Kreading: 1 of 3 nodes"
             "\r\x1b[Kreading: 2 of 3 nodes, 1 failed\r\x1b[Kreading: 3 of 3 nodes, 2 failed"
             "\r\x1b[Kread 1 of 3 nodes in 0 s, 2 failed\n",
         ),
     ],
-    ids=["elsewhere", "terminal"],
+    ids=["elsewhere", "no color", "terminal"],
 )
 def test_progress_counts_the_nodes_that_were_asked_for(
-    reader: Reader, capsys: pytest.CaptureFixture[str], terminal: bool, shown: str
+    reader: Reader,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: bool,
+    no_color: str,
+    shown: str,
 ) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
     screen = Screen(terminal)
     reading = reader.gather(
         """

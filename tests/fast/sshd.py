@@ -125,7 +125,12 @@ class Hosts:
         return f"hosts = {[(f'{connector}{name}', data) for name, data in logins.items()]!r}\n"
 
     def begin(
-        self, inventory: str, deploy: str, *options: str, **environment: str
+        self,
+        inventory: str,
+        deploy: str,
+        *options: str,
+        terminal: int = subprocess.PIPE,
+        **environment: str,
     ) -> subprocess.Popen[str]:
         """Start a run of pyinfra; it has one Enter to read, and both streams in one."""
         (self.folder / "inventory.py").write_text(inventory, encoding="utf-8")
@@ -142,7 +147,7 @@ class Hosts:
                 **environment,
             },
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=terminal,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # getpass finds no terminal
             text=True,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +27,8 @@ from lockstep.fast import limits as _limits, watch as _watch
 _limits.SCALE = 1 / 300
 _limits.KILL_AFTER_S, _limits.LONGER_HERE_S = 1.0, 2.0
 _watch.EVERY_S = 1.0
+from lockstep.pyinfra_internals import progress as _progress
+_progress.AFTER_S = 0.5
 """
 """Two seconds for an operation, 12 for packages."""
 DEPLOY = """\
@@ -71,11 +77,12 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Hosts]]
             hosts.end()
 
 
-def begin(hosts: Hosts, *options: str, fast: str = "1") -> subprocess.Popen[str]:
+def begin(hosts: Hosts, *options: str, fast: str = "1", **more: Any) -> subprocess.Popen[str]:
     for path in hosts.folder.glob("*.done"):
         path.unlink()
     deploy = f"SHORT = {SHORT!r}\n{DEPLOY}".replace("FOLDER", str(hosts.folder))
-    return hosts.begin(SCALED + hosts.inventory(), deploy, *options, LOCKSTEP_FAST=fast)
+    more = {"PYINFRA_PROGRESS": "on", "LOCKSTEP_FAST": fast, **more}
+    return hosts.begin(SCALED + hosts.inventory(), deploy, *options, **more)
 
 
 def finish(hosts: Hosts, began: subprocess.Popen[str]) -> tuple[str, int, set[str]]:
@@ -102,6 +109,11 @@ class TestOverSsh:
         for run, (said, status, done) in ended.items():
             assert (status, done) == (1, {"good"}), said
             assert "Traceback" not in said, said
+            assert "\r" not in said
+            assert "\x1b" not in said
+            if run != "no-wait":
+                progress = r"^    \d of 4 nodes done(, \d failed)?, \d+ s; waiting for \S*hangs$"
+                assert re.search(progress, said, re.MULTILINE), said
             listing = said.partition("--> 3 nodes failed:")[2]
             assert re.search(
                 r"^    hangs: Short: not done within its limit of 2 s; its command was ended .*"
@@ -124,6 +136,20 @@ class TestOverSsh:
         said, status, done = of_healthy
         assert (status, done) == (0, {"good"}), said
         assert "failed:" not in said
+
+    def test_a_terminal_has_a_line_that_changes(self, sets: dict[str, Hosts]) -> None:
+        master, slave = pty.openpty()
+        options = ("-y", "--limit", "good", "--limit", "fails1")
+        more: dict[str, Any] = {"terminal": slave, "NO_COLOR": "", "TERM": "xterm"}
+        began = begin(sets["plain"], *options, **more)
+        os.close(slave)
+        said = b""
+        with suppress(OSError):  # EIO: the process has ended
+            while piece := os.read(master, 65536):
+                said += piece
+        os.close(master)
+        assert began.wait(20) == 1
+        assert re.search(rb"    [-\\|/] 0 of 1 nodes done, \d+ s; waiting for good\r", said), said
 
 
 def _ends(pid: int) -> bool:

@@ -97,7 +97,7 @@ def test_nothing_is_replaced_without_the_fast_path(monkeypatch: pytest.MonkeyPat
 def test_the_table_has_each_module_of_its_folder() -> None:
     modules = {path.stem for path in Path(registry.__file__).parent.glob("*.py")}
     in_table = {patch.replacement.partition(":")[0] for patch in PATCHES}
-    assert modules == {*in_table, "__init__", "registry", "ssh_client"}
+    assert modules == {*in_table, "__init__", "registry", "progress", "ssh_client"}
 
 
 @pytest.mark.parametrize(("fast", "frozen"), [("1", "True, 20000"), ("0", "False, ")])
