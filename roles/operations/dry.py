@@ -22,8 +22,10 @@ from lockstep.preview import changes
 from lockstep.question import Unreadable
 from lockstep.report import alike, count, fold
 
-_found: WeakKeyDictionary[State, dict[tuple[str, str], list[str]]] = WeakKeyDictionary()
-"""Dry run -> name of the host and hash of the operation -> lines that show what would change."""
+Changes = dict[str, tuple[str, ...]]
+"""What an operation would install or replace -> the lines that show how."""
+_found: WeakKeyDictionary[State, dict[tuple[str, str], Changes]] = WeakKeyDictionary()
+"""Dry run -> name of the host and hash of the operation -> what it would change."""
 
 
 def begins(state: State) -> None:
@@ -40,8 +42,8 @@ def begins(state: State) -> None:
 
 def installs(host: Host, packages: Iterable[str]) -> None:
     """Keep for the end of a dry run what the operation that decides now would install."""
-    if host.state in _found and (named := ", ".join(packages)):
-        _keep(host, [f"packages: {named}"])
+    if host.state in _found:
+        _keep(host, {f"package {name}": () for name in packages})
 
 
 def replaces(host: Host, files: Sequence[ManagedFile]) -> None:
@@ -57,29 +59,46 @@ def replaces(host: Host, files: Sequence[ManagedFile]) -> None:
     try:
         read = ask(host, files_and_texts(tuple(file.path for file in files), shown))
     except Unreadable as error:
-        _keep(host, (f"{file.path}: not compared: {error}" for file in files))
+        _keep(host, {one.path: (f"{one.path}: not compared: {error}",) for one in files})
         return
-    _keep(host, (line for file in files for line in changes(file, *read[file.path])))
+    _keep(host, {file.path: tuple(changes(file, *read[file.path])) for file in files})
 
 
-def _keep(host: Host, lines: Iterable[str]) -> None:
+def _keep(host: Host, found: Changes) -> None:
     # An operation may decide twice.
-    _found[host.state][host.name, str(host.current_op_hash)] = [*lines]
+    _found[host.state][host.name, str(host.current_op_hash)] = found
 
 
 def _show(state: State) -> None:
-    """Print the operations that would change nodes; nodes with equal ones share their lines."""
+    """Print the operations that would change each node, then the lines of the files."""
     if not state.op_meta:
         return  # the run ended before it was prepared
     logger.info(format_text("--> Dry run: what would change on the nodes", "yellow"))
+    hosts = {_name(one): one for one in state.inventory if state.is_host_in_limit(one)}
+    failed = [node for node, host in hosts.items() if host in state.failed_hosts]
     of_nodes = {
-        _name(host): tuple(_lines(state, host))
-        for host in state.inventory
-        if state.is_host_in_limit(host)
+        node: [*_operations(state, host)] for node, host in hosts.items() if node not in failed
     }
-    for lines, nodes in alike(of_nodes, lambda node: of_nodes[node]).items():
-        operations = sum(not line.startswith(" ") for line in lines)
-        logger.info(f"    {fold(nodes)}: {count(operations, 'operation') if lines else 'nothing'}")
+    heads = {
+        node: tuple(": ".join(filter(None, (name, ", ".join(found)))) for name, found in operations)
+        for node, operations in of_nodes.items()
+    }
+    for lines, nodes in alike(heads, lambda node: heads[node]).items():
+        logger.info(f"    {fold(nodes)}: {count(len(lines), 'operation') if lines else 'nothing'}")
+        for line in lines:
+            logger.info(f"        {line}")
+    if failed:
+        logger.info(f"    {fold(failed)}: not known, because of the failure that is named above")
+    files = [
+        (node, lines)
+        for node, operations in of_nodes.items()
+        for _, found in operations
+        for lines in found.values()
+        if lines
+    ]
+    # A file that many nodes have is shown once.
+    for lines, same in alike(files, lambda one: one[1]).items():
+        logger.info(f"    {fold(node for node, _ in same)}:")
         for line in lines:
             logger.info(f"        {line}")
     logger.info(
@@ -88,13 +107,13 @@ def _show(state: State) -> None:
     )
 
 
-def _lines(state: State, host: Host) -> Iterator[str]:
+def _operations(state: State, host: Host) -> Iterator[tuple[str, Changes]]:
+    """Yield the operations that would change a host, with what they would change."""
     for operation in state.get_op_order():  # type: ignore[no-untyped-call]  # pyinfra's
         data = state.ops[host].get(operation)
         if data is not None and data.operation_meta.will_change:
-            yield ", ".join(sorted(state.get_op_meta(operation).names))
-            for line in _found[state].get((host.name, operation), ()):
-                yield f"    {line}"
+            name = ", ".join(sorted(state.get_op_meta(operation).names))
+            yield name, _found[state].get((host.name, operation), {})
 
 
 def _name(host: Host) -> str:

@@ -38,12 +38,16 @@ def right():
 server.shell(name="Of the site", commands=["touch HERE/touched"])
 run.begins(host.state, host.data.plan.cluster)
 right(name="Right")
-if host.name == "worker1":
-    managed_files(name="Files", files=(
-        planned("a.conf", b"colour = red\\nsize = 2\\n"),
-        planned("key", b"planned-secret\\n", secret=True),
-        planned("new.conf", b"one\\n"),
-    ))
+files = (
+    planned("a.conf", b"colour = red\\nsize = 2\\n"),
+    planned("key", b"planned-secret\\n", secret=True),
+    planned("new.conf", b"one\\n"),
+)
+managed_files(name="Files", files=files if host.name == "worker1" else files[:1])
+"""
+IMPORTED = """
+from lockstep.roles.operations.operation import operation as alone
+run.begins(host.state, host.data.plan.cluster)
 """
 
 
@@ -67,22 +71,26 @@ def said(machine: Machine, *options: str) -> str:
 
 
 def expected(folder: Path) -> list[str]:
+    owner = f"{getpass.getuser()}:{grp.getgrgid(os.getgid()).gr_name}"
     return [
         "--> Dry run: what would change on the nodes",
         "worker1: 2 operations",
         "Of the site",
-        "Files",
+        f"Files: {folder}/a.conf, {folder}/key, {folder}/new.conf",
+        "worker2: 2 operations",
+        "Of the site",
+        f"Files: {folder}/a.conf",
+        "worker[1-2]:",
         f"--- {folder}/a.conf on the node",
         f"+++ {folder}/a.conf planned",
         "@@ -1,2 +1,2 @@",
         "-colour = blue",
         "+colour = red",
         "size = 2",
+        "worker1:",
         f"{folder}/key: secret, different",
-        f"{folder}/new.conf: new, 644 {getpass.getuser()}:{grp.getgrgid(os.getgid()).gr_name}, "
-        "4 bytes",
-        "worker2: 1 operation",
-        "Of the site",
+        "worker1:",
+        f"{folder}/new.conf: new, 644 {owner}, 4 bytes",
         "What follows from these changes, such as restarts, is decided when they are made. No node "
         "was changed.",
     ]
@@ -113,3 +121,21 @@ def test_a_run_that_is_not_dry_shows_nothing_of_it_and_examines_nothing_with_y(
     assert "Dry run" not in text
     assert "Skipping change detection" in text
     assert (machine.folder / "a.conf").read_text() == "colour = red\nsize = 2\n"
+
+
+def test_a_node_that_cannot_be_read_is_not_said_to_stay_as_it_is(machine: Machine) -> None:
+    unreadable = """
+from lockstep.question import Unreadable
+@alone()
+def fails():
+    if host.name == "worker2":
+        raise Unreadable("files", "no answer")
+    yield from ()
+fails(name="Fails")
+"""
+    deploy = f"from lockstep.roles.operations import run{IMPORTED}{unreadable}"
+    text = machine.deploy(deploy, "--dry", "-y", status=1).said
+    lines = [line.strip() for line in text.splitlines()]
+    assert "worker1: nothing" in lines
+    assert "worker2: not known, because of the failure that is named above" in lines
+    assert "worker2 failed: files could not be read: no answer" in text
