@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lockstep.__main__ import all_commands
 from lockstep.checks.catalogue import all_rules
 from lockstep.forms.text import whole
 from lockstep.report import Finding, Report
@@ -53,6 +54,18 @@ def test_readme_names_commands_that_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for path in set(re.findall(r"\b(?:inventories|deploys|docs|scripts)/[\w./-]+\.\w+", readme)):
         assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_names_only_options_that_exist(page: Path) -> None:
+    """In a sentence, too: tests/test_documented.py tries blocks of commands only."""
+    known = all_commands()
+    for said in re.findall(r"`lockstep ([^`]+)`", page.read_text()):
+        name, *words = said.split()
+        if name in known and known[name].program is None:
+            options = {one for argument in known[name].arguments for one in argument.names}
+            used = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert used <= options, said
 
 
 RULES = tuple(rule.id for rule in all_rules())
