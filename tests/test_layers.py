@@ -104,6 +104,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     # Under pyinfra, not above it: it knows questions and commands, and no role.
     "lockstep/fast": {
         *("lockstep.pyinfra_internals", "lockstep.question", "lockstep.faults"),
+        "lockstep.connection",
         *(
             "lockstep.unreached",
             "lockstep.facts.reading",

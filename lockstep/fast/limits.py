@@ -88,6 +88,18 @@ class Limited:
             "only slow, with --data _timeout=SECONDS"
         )
 
+    def file_text(self, operation: str) -> str:
+        """Return what an error says of a file that took too long.
+
+        Args:
+            operation: the name of the operation.
+        """
+        return (
+            f"{operation}: a file was not copied within the limit of {self._limit_s:g} s; the "
+            "connection was closed. Next: look for the cause on the node (dmesg, df, findmnt), "
+            "then run this again; if the node is only slow, with --data _timeout=SECONDS"
+        )
+
 
 class _Doing(local):  # type: ignore[misc]  # gevent's has no types
     allowed: Allowed | None = None

@@ -33,6 +33,7 @@ from pyinfra.connectors.util import (
 from typing_extensions import override
 
 from lockstep import fast_path, faults, unreached
+from lockstep.connection import close
 from lockstep.fast import limits, transport
 from lockstep.fast.failures import failures_of
 from lockstep.fast.reader import LONGER_HERE_S, Reader
@@ -271,14 +272,35 @@ class FailsAlone(SSHConnector):
         return str(error or "") or "the session ended without an exit status"
 
     @override
-    @connection_errors()
     def put_file(self, *arguments: Any, **named: Any) -> bool:
-        return super().put_file(*arguments, **named)
+        with self._copying(named), connection_errors():
+            return super().put_file(*arguments, **named)
 
     @override
-    @connection_errors()
     def get_file(self, *arguments: Any, **named: Any) -> bool:
-        return super().get_file(*arguments, **named)
+        with self._copying(named), connection_errors():
+            return super().get_file(*arguments, **named)
+
+    @contextmanager
+    def _copying(self, named: dict[str, Any]) -> Iterator[None]:
+        """Limit how long a file may take: sshd answers even if its sftp server hangs.
+
+        Raises:
+            OverLimit: it took too long; the connection is closed.
+        """
+        given = named.get("_timeout")
+        limited = limits.Limited(limits.Allowed(given) if given else limits.current())
+        late = gevent.Timeout(limited.here_s)
+        try:
+            with late:
+                yield
+        except gevent.Timeout as timeout:
+            if timeout is not late:
+                raise
+            close(self.host)
+            error = limits.OverLimit(limited.file_text(self._operation()))
+            self._failures.note(self.host, str(error))
+            raise error from timeout
 
 
 class _Text(Iterable[str]):

@@ -32,7 +32,9 @@ _progress.AFTER_S = 0.5
 """
 """Two seconds for an operation, 12 for packages."""
 DEPLOY = """\
+from io import StringIO
 from pyinfra import host
+from pyinfra.api import FileUploadCommand
 from lockstep.fast import limits
 from lockstep.roles.operations.operation import operation
 from lockstep.roles.steps.barrier import reached
@@ -40,6 +42,11 @@ from lockstep.roles.steps.barrier import reached
 @operation()
 def short():
     yield SHORT
+
+@operation()
+def copies():
+    if host.name == "copies":  # sftp-server waits until somebody reads from the pipe
+        yield FileUploadCommand(StringIO("text"), "FOLDER/pipe")
 
 @operation(limit_s=limits.LONG_S)
 def packages():
@@ -50,6 +57,7 @@ def last():
     yield "touch FOLDER/$NODE.done"
 
 short(name="Short")
+copies(name="Copies")
 packages(name="Packages")
 reached(name="All")
 last(name="Last")
@@ -59,7 +67,7 @@ SHORT = (
 )
 
 
-NAMES = ("hangs", "fails1", "fails2", "good")
+NAMES = ("copies", "hangs", "fails1", "fails2", "good")
 RUNS = {"fast": ("1",), "plain": ("0",), "no-wait": ("1", "--no-wait")}
 """LOCKSTEP_FAST, and the options of pyinfra."""
 
@@ -71,9 +79,11 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Hosts]]
     try:
         for run in RUNS:
             found[run] = Hosts(tmp_path_factory.mktemp(run), NAMES)
+            os.mkfifo(found[run].folder / "pipe")
         yield found
     finally:
         for hosts in found.values():
+            os.close(os.open(hosts.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK))
             hosts.end()
 
 
@@ -112,12 +122,17 @@ class TestOverSsh:
             assert "\r" not in said
             assert "\x1b" not in said
             if run != "no-wait":
-                progress = r"^    \d of 4 nodes done(, \d failed)?, \d+ s; waiting for \S*hangs$"
+                progress = r"^    \d of 5 nodes done(, \d failed)?, \d+ s; waiting for \S*hangs$"
                 assert re.search(progress, said, re.MULTILINE), said
-            listing = said.partition("--> 3 nodes failed:")[2]
+            listing = said.partition("--> 4 nodes failed:")[2]
             assert re.search(
                 r"^    hangs: Short: not done within its limit of 2 s; its command was ended .*"
                 r"Next: ",
+                listing,
+                re.MULTILINE,
+            ), said
+            assert re.search(
+                r"^    copies: Copies: a file was not copied within the limit of 2 s; .*Next: ",
                 listing,
                 re.MULTILINE,
             ), said
