@@ -184,21 +184,29 @@ def _read(path: Path) -> dict[str, str] | None:
     return document
 
 
-def complete(cluster: str, folder: str | None = None) -> tuple[str, ...]:
+def complete(
+    cluster: str, folder: str | None = None, munge_key: bytes | None = None
+) -> tuple[str, ...]:
     """Generate the secrets that this machine lacks, and return their names (keys of ``TITLES``).
 
     Safe to call in parallel: all callers on this machine have the same secrets afterwards.
 
+    Args:
+        cluster: the name of the cluster.
+        folder: ``secrets_dir`` of the description.
+        munge_key: the key of nodes that other tools have set up, instead of a new one.
+
     Raises:
-        SecretsUnsafe: as in ``existing``; an incomplete file is completed.
+        SecretsUnsafe: as in ``existing``; an incomplete file is completed. Or this machine has
+            another munge key.
         OSError: the file cannot be written, or its folder cannot be locked.
     """
     path = store(cluster, folder)
-    if not _missing(_read(path)):
+    if munge_key is None and not _missing(_read(path)):
         return ()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _locked(path.parent):
-        return _generate(path)
+        return _generate(path, munge_key)
 
 
 def _missing(found: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -216,14 +224,34 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _generate(path: Path) -> tuple[str, ...]:
+def key_of_nodes(path: Path) -> bytes:
+    """Return the munge key in a file, such as a copy of /etc/munge/munge.key.
+
+    Raises:
+        SecretsUnsafe: there is no file, other users can read it, or it is no key.
+    """
+    key = _content(path)
+    if key is None:
+        raise SecretsUnsafe(f"{path}: no such file. Next: copy /etc/munge/munge.key of a node here")
+    if not 32 <= len(key) <= 1024:
+        raise SecretsUnsafe(f"{path}: {len(key)} bytes; a munge key has 32 to 1024 (munged(8))")
+    return key
+
+
+def _generate(path: Path, munge_key: bytes | None) -> tuple[str, ...]:
     """Write the secrets that the file lacks; the caller has locked its folder."""
     found = _read(path)
     missing = _missing(found)
+    key = base64.b64encode(munge_key or secrets.token_bytes(MUNGE_KEY_BYTES)).decode("ascii")
+    if munge_key is not None and (found or {}).get("munge_key", key) != key:
+        raise SecretsUnsafe(
+            f"{path}: it has another munge key, which a deploy may have given to nodes. Next: if "
+            'none has it, remove "munge_key" from the file, and run the command again'
+        )
     if not missing:
         return ()
     made = {
-        "munge_key": base64.b64encode(secrets.token_bytes(MUNGE_KEY_BYTES)).decode("ascii"),
+        "munge_key": key,
         "database_password": secrets.token_urlsafe(32),
     }
     # Readers never see a partial file. It is created with mode 0600.

@@ -41,7 +41,7 @@ _shtab_lockstep_record_option_strings=(-h --help --limit)
 _shtab_lockstep_repair_option_strings=(-h --help --limit --rule --dry-run -y --yes --json)
 _shtab_lockstep_rules_option_strings=(-h --help --markdown)
 _shtab_lockstep_schema_option_strings=(-h --help)
-_shtab_lockstep_secrets_option_strings=(-h --help)
+_shtab_lockstep_secrets_option_strings=(-h --help --munge-key)
 _shtab_lockstep_since_option_strings=(-h --help --json)
 _shtab_lockstep_option_strings=(-h --help --version)
 
@@ -83,6 +83,7 @@ _shtab_lockstep_repair_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_repair___json_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_rules_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_secrets_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_secrets___munge_key_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_since_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_since___json_COMPGEN=_shtab_compgen_files
 

@@ -51,7 +51,7 @@ function _shtab_lockstep_using
 end
 
 set -g _shtab_lockstep_commands accept check compare demo deploys describe diff explain files init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
-set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --key --known-hosts --limit --load --lock --metrics --name --node --os --output --port --reason --records --rule --save-records --set --severity --since --ssh-config --through --until --user --workers -o
+set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --key --known-hosts --limit --load --lock --metrics --munge-key --name --node --os --output --port --reason --records --rule --save-records --set --severity --since --ssh-config --through --until --user --workers -o
 
 complete -c lockstep -e
 complete -c lockstep -f
@@ -221,6 +221,7 @@ complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -
 complete -c lockstep -n '_shtab_lockstep_using schema' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a secrets -d 'Stores them in a file that only its owner can read, and never prints them. Contacts no node. Exit status: 0 all secrets exist now, 3 usage error or an unsafe file.'
 complete -c lockstep -n '_shtab_lockstep_using secrets' -s h -l help -d 'show this help message and exit'
+complete -c lockstep -n '_shtab_lockstep_using secrets' -l munge-key -xka "(__fish_complete_path (commandline -ct))" -d 'take the munge key of nodes that other tools have set up, instead of a new one: a copy of /etc/munge/munge.key with mode 0600'
 complete -c lockstep -n '_shtab_lockstep_using secrets; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'inventory file'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a since -d 'Lists the domains of the fingerprint that have changed, by the time between two checks. A change of an object that was undone is listed, too. Exit status: 0, or 3 for a usage error.'
 complete -c lockstep -n '_shtab_lockstep_using since' -s h -l help -d 'show this help message and exit'

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from lockstep.commands import INVENTORY, Command, WrongUse
+from lockstep.commands import INVENTORY, Argument, Command, WrongUse
 from lockstep.inventory import load
 from lockstep.report import ExitStatus
-from lockstep.secrets import TITLES, complete, store
+from lockstep.secrets import TITLES, complete, key_of_nodes, store
 
 
 def _run(arguments: argparse.Namespace) -> int:
     plan = load(arguments.inventory)
     name, folder = plan.spec.name, plan.spec.secrets_dir
     if not any(file.secret for node in plan.nodes.values() for _, file in node.system.files):
-        print(f"cluster {name} needs no secrets: it has no scheduler")
+        print(
+            f"cluster {name} needs no secrets: it has no scheduler, or the site manages the roles "
+            "with secrets itself"
+        )
         return ExitStatus.CONSISTENT
     path = store(name, folder)
+    given = None if arguments.munge_key is None else key_of_nodes(Path(arguments.munge_key))
     try:
-        made = complete(name, folder)
+        made = complete(name, folder, given)
     except OSError as error:
         raise WrongUse(f"{error.filename or path}: {error.strerror}") from error
     print(f"cluster {name}: {path}")
+    taken = ("munge_key",) if given and "munge_key" in made else ()
     for verb, names in (
-        ("made", made),
+        ("taken", taken),
+        ("made", tuple(one for one in made if one not in taken)),
         ("existed", tuple(one for one in TITLES if one not in made)),
     ):
         if names:
@@ -40,5 +47,13 @@ COMMAND = Command(
         "Stores them in a file that only its owner can read, and never prints them. Contacts no "
         "node. Exit status: 0 all secrets exist now, 3 usage error or an unsafe file."
     ),
-    arguments=(INVENTORY,),
+    arguments=(
+        INVENTORY,
+        Argument(
+            "--munge-key",
+            metavar="FILE",
+            help="take the munge key of nodes that other tools have set up, instead of a new one: "
+            "a copy of /etc/munge/munge.key with mode 0600",
+        ),
+    ),
 )

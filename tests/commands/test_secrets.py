@@ -19,8 +19,8 @@ def _inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("inventory.py").write_text(INVENTORY.format(description="DESCRIPTION"))
 
 
-def said(capsys: pytest.CaptureFixture[str], status: int = 0) -> list[str]:
-    assert main(["secrets", "inventory.py"]) == status
+def said(capsys: pytest.CaptureFixture[str], status: int = 0, *options: str) -> list[str]:
+    assert main(["secrets", "inventory.py", *options]) == status
     out, error = capsys.readouterr()
     found = existing(NAME) if status == 0 else None
     for hidden in (
@@ -87,4 +87,36 @@ def test_a_cluster_without_slurm_needs_none(capsys: pytest.CaptureFixture[str]) 
     Path("inventory.py").write_text(INVENTORY.format(description=repr(heads)))
     assert main(["secrets", "inventory.py"]) == 0
     assert "needs no secrets" in capsys.readouterr().out
+    assert not store(NAME).exists()
+
+
+def test_the_key_of_nodes_that_exist_is_taken_and_never_replaced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    key, options = Path("munge.key"), ("--munge-key", "munge.key")
+    key.write_bytes(b"k" * 128)
+    assert "chmod 600" in said(capsys, 3, *options)[0]
+    key.chmod(0o600)
+    assert said(capsys, 0, *options)[1:3] == [
+        "  taken    munge key",
+        "  made     database password",
+    ]
+    made = existing(NAME)
+    assert made is not None
+    assert made.munge_key == b"k" * 128
+    assert said(capsys, 0, *options)[1:] == ["  existed  munge key, database password"]
+    key.write_bytes(b"l" * 128)
+    (refused,) = said(capsys, 3, *options)
+    assert "it has another munge key" in refused
+    assert existing(NAME) == made
+
+
+@pytest.mark.parametrize(("size", "why"), [(31, "31 bytes"), (1025, "1025 bytes"), (0, "0 bytes")])
+def test_a_file_that_is_no_munge_key_is_refused(
+    capsys: pytest.CaptureFixture[str], size: int, why: str
+) -> None:
+    Path("munge.key").write_bytes(b"k" * size)
+    Path("munge.key").chmod(0o600)
+    assert why in said(capsys, 3, "--munge-key", "munge.key")[0]
+    assert "no such file" in said(capsys, 3, "--munge-key", "other.key")[0]
     assert not store(NAME).exists()
