@@ -14,15 +14,18 @@ from typing import Any
 
 from lockstep.commands import Argument, Command, NotRead, WrongUse, require_writable, write
 from lockstep.describe import Draft, draft
-from lockstep.describe.values import TODO
+from lockstep.describe.values import TODO, Value
 from lockstep.fleet.gather import gather_hosts
 from lockstep.probe.record import only_records
+from lockstep.pyinfra_internals.ssh_client import configured
 from lockstep.reading import Progress
 from lockstep.report import ExitStatus, alike, count
 from lockstep.spec.names import expand
 from lockstep.when import utc
 
 DAY = len("2026-11-20")
+FROM_SSH_CONFIG = {"port": "port", "key": "identityfile", "known_hosts": "userknownhostsfile"}
+"""Field of ``access`` -> its key in ssh_config(5), as paramiko has it."""
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -44,6 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 + "".join(f"\n  {', '.join(names)}: {why}" for why, names in reasons.items())
             )
         command = f"lockstep describe {shlex.join(arguments.hosts)}"
+        access = {**_configured(hosts, arguments.ssh_config), **access}
         made = draft(reading, access, command, utc(time.time())[:DAY])
         write(arguments.output or "-", made.text)
         keep()
@@ -81,6 +85,29 @@ def _access(arguments: argparse.Namespace) -> dict[str, Any]:
         "known_hosts": _absolute(arguments.known_hosts),
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _configured(hosts: list[str], ssh_config: str | None) -> dict[str, Value]:
+    """Return the fields of ``access`` that the file of ``--ssh-config`` gives all hosts.
+
+    A check of the draft does not read that file.
+    """
+    if ssh_config is None:
+        return {}
+    found = configured(str(_absolute(ssh_config)), hosts)
+    values: dict[str, Any] = {
+        name: found[0][key]
+        for name, key in FROM_SSH_CONFIG.items()
+        if key in found[0] and all(one.get(key) == found[0][key] for one in found)
+    }
+    if "port" in values:
+        values["port"] = int(values["port"])
+    if "key" in values:
+        values["key"] = _absolute(values["key"][0])
+    if "known_hosts" in values:
+        values["known_hosts"] = _absolute(values["known_hosts"].split()[0])
+    note = f"found in {ssh_config}, which a check does not read"
+    return {name: Value(value, note) for name, value in values.items()}
 
 
 def _absolute(path: str | None) -> str | None:

@@ -59,7 +59,7 @@ def draft(reading: Reading, access: Mapping[str, object], command: str, day: str
 
     Args:
         reading: host -> its record (``lockstep.node.describe``), or the reason why it has none.
-        access: fields of ``access``.
+        access: fields of ``access``, of which some have a comment of their own.
         command: the command that reads the hosts, for the comment at the beginning.
         day: the day on which they were read, for the same comment.
     """
@@ -141,7 +141,8 @@ def _renamed(same: Sequence[Seen], lost: dict[str, str]) -> list[Seen]:
 def _access(nodes: Sequence[Seen], given: Mapping[str, object]) -> Block:
     """Return how the hosts were reached."""
     parts: dict[Any, Value | Block] = {
-        name: Value(value, "as given on the command line") for name, value in given.items()
+        name: value if isinstance(value, Value) else Value(value, "as given on the command line")
+        for name, value in given.items()
     }
     login = agreed(nodes, lambda one: one.get("describe.login"))
     if "user" not in parts:

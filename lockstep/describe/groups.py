@@ -101,13 +101,32 @@ def block(
         for group in _consecutive(same, networks)
     ]
     groups.sort(key=lambda group: (roles.is_worker(group[0]), group[0].order))
+    # Workers need a scheduler, so a description of them has the services of its heads.
+    missing = roles.missing() if any(roles.is_worker(one) for one in nodes) else []
+    # Where a slurm.conf names nodes, its controller is another machine than those that were read.
+    takes = (
+        None if roles.conf.nodes else next((one for one in groups if _can_take(one, roles)), None)
+    )
     items = [
-        _group(group, networks, roles, hardware[group[0].host], releases, usual_release)
+        _group(
+            group,
+            networks,
+            roles,
+            hardware[group[0].host],
+            releases,
+            usual_release,
+            missing if group is takes else (),
+        )
         for group in groups
     ]
-    if roles.conf.nodes and (missing := roles.missing()):
+    if missing and takes is None:
         items.append(_lacking(missing))
     return rows(items, "Addresses of a group are consecutive, in the order of the names.")
+
+
+def _can_take(group: Sequence[Seen], roles: Roles) -> bool:
+    """Return whether a group is one head, which a person can have run more services."""
+    return len(group) == 1 and not roles.is_worker(group[0])
 
 
 def _consecutive(nodes: Sequence[Seen], networks: Networks) -> list[list[Seen]]:
@@ -146,6 +165,7 @@ def _group(
     hardware: str,
     releases: Mapping[str, str],
     usual_release: str,
+    missing: Sequence[str],
 ) -> Block:
     first, note = group[0], found_on(group)
     name = in_order([one.name for one in group])
@@ -167,8 +187,14 @@ def _group(
     names = ("fabric", "fabric_second")
     for field, rail in zip(names, networks.fabric_addresses(first), strict=False):
         parts[field] = Value(rail, f"found on {first.name}")
-    if runs := roles.runs(first):
+    runs = roles.runs(first)
+    if runs and not missing:
         parts["runs"] = Value(runs, f"found on {first.name}")
+    elif missing:
+        parts["runs"] = todo(
+            f"a list of {', '.join([*runs, *missing])}, here or on another head",
+            f"no node that was read runs {' or '.join(missing)}, which a cluster with Slurm needs",
+        )
     if releases[first.host] not in ("", usual_release):
         parts["release"] = Value(releases[first.host], note)
     above = [] if hosts == [one.name for one in group] else [f"read as {', '.join(hosts)}"]

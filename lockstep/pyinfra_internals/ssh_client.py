@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -25,6 +25,12 @@ from lockstep.unreached import Presented, Unreached, of_jump
 FAULTS = (OSError, EOFError, SSHException)
 ORIGINAL = client.SSHClient
 ASKS = (client.AskPolicy, client.StrictPolicy)
+
+
+def configured(ssh_config: str, hosts: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return what an ssh_config(5) says about each host, as pyinfra reads it when it connects."""
+    config: Any = client.get_ssh_config(ssh_config)  # type: ignore[no-untyped-call]  # pyinfra's
+    return [config.lookup(host) for host in hosts]
 
 
 class Unknown(MissingHostKeyPolicy):

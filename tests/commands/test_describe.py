@@ -128,6 +128,24 @@ def test_the_options_of_ssh_reach_each_host_and_the_description(asked: Asked) ->
         assert f"{line}," in text
 
 
+def test_what_a_check_does_not_read_of_ssh_s_configuration_is_in_the_description(
+    asked: Asked,
+) -> None:
+    Path("ours.conf").write_text(
+        "Host head1 worker1\n  Port 2222\n  IdentityFile /k/ops\n"
+        "Host head1\n  UserKnownHostsFile /k/known\n"
+    )
+    assert ended("describe", "head1", "worker1", "--ssh-config", "ours.conf", "-o", "a.py") == 0
+    text = Path("a.py").read_text()
+    assert '"port": 2222,  # found in ours.conf, ' in text
+    assert '"key": "/k/ops",' in text
+    assert '"known_hosts"' not in text  # the hosts have different files
+    assert ended("describe", "head1", "--ssh-config", "ours.conf", "--port", "1", "-o", "b.py") == 0
+    text = Path("b.py").read_text()
+    assert '"port": 1,  # as given on the command line' in text
+    assert '"known_hosts": "/k/known",' in text
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

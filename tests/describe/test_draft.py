@@ -163,6 +163,35 @@ def test_a_draft_without_todo_is_an_inventory_at_once(
     assert "worker[1-8]" in capsys.readouterr().out
 
 
+def without_slurm(reading: Reading) -> Reading:
+    """Return the records of nodes on which nobody has set up Slurm."""
+    for node, got in reading.items():
+        assert isinstance(got, Record)
+        units = {"slurmdbd.service", "slurmctld.service", "slurmd.service"}
+        found = got.get("units")
+        assert isinstance(found, dict)
+        others = {name: unit for name, unit in found.items() if name not in units}
+        reading = hosts.changed(reading, node, describe__slurm={}, units=others)
+    return reading
+
+
+def test_nodes_without_slurm_get_a_todo_for_the_services_of_its_heads(simple: Reading) -> None:
+    bare = without_slurm(simple)
+    draft = hosts.drafted(bare)
+    assert draft.todos == 2  # and the name of the cluster
+    description = copy.deepcopy(dict(draft.description))
+    head = description["nodes"][0]
+    assert TODO in head["runs"]
+    head["runs"] = head["runs"].partition("a list of ")[2].partition(", here or")[0].split(", ")
+    accepted({**description, "name": "bare"})
+
+
+def test_workers_without_slurm_and_head_get_a_head(simple: Reading) -> None:
+    bare = {name: got for name, got in without_slurm(simple).items() if name != "head1"}
+    last = hosts.drafted(bare).description["nodes"][-1]
+    assert (last["role"], last["runs"]) == ("head", ["slurm_controller", "slurm_accounting"])
+
+
 def test_the_reader_refuses_each_todo_with_its_line(
     reading: Reading, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
