@@ -141,50 +141,43 @@ def prints(hosts: Hosts) -> Iterator[None]:
         keys.write_text(key)
 
 
+def assert_said(said: dict[str, str], hosts: Hosts) -> None:
+    own = subprocess.run(
+        ["ssh-keygen", "-lf", str(hosts.folder / "host.pub")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()[1]
+    for name, pattern in SAID.items():
+        found = re.search(pattern, said[name])
+        assert found, f"{name}: {said[name]}"
+        assert said[name].count("Next: ") == 1
+        if "SHA256" in pattern:
+            assert found[1] == own
+
+
 @pytest.mark.usefixtures("prints")
-class TestEachFault:
-    """Each has a message of its own."""
-
-    def assert_said(self, said: dict[str, str], hosts: Hosts) -> None:
-        own = subprocess.run(
-            ["ssh-keygen", "-lf", str(hosts.folder / "host.pub")],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()[1]
-        for name, pattern in SAID.items():
-            found = re.search(pattern, said[name])
-            assert found, f"{name}: {said[name]}"
-            assert said[name].count("Next: ") == 1
-            if "SHA256" in pattern:
-                assert found[1] == own
-
-    def test_in_a_check(self, hosts: Hosts, logins: Logins, tmp_path: Path) -> None:
-        self.assert_said(checked(logins, tmp_path), hosts)
-
-    @pytest.mark.parametrize("fast", ["1", "0"])
-    def test_in_a_run(self, hosts: Hosts, logins: Logins, fast: str) -> None:
-        began = hosts.begin(
-            "from pyinfra import config as _config\n_config.CONNECT_TIMEOUT = 3\n"
-            + hosts.inventory(logins=logins),
-            DEPLOY,
-            "-y",
-            LOCKSTEP_FAST=fast,
-        )
-        said, _ = began.communicate(timeout=60)
-        assert began.returncode == 1, said
+def test_each_fault_has_a_message_in_runs_and_checks(
+    hosts: Hosts, logins: Logins, tmp_path: Path
+) -> None:
+    """The runs and the check mostly wait, and do so together."""
+    inventory = (
+        "from pyinfra import config as _config\n_config.CONNECT_TIMEOUT = 5\n"
+        + hosts.inventory(logins=logins)
+    )
+    begun = [hosts.begin(inventory, DEPLOY, "-y", LOCKSTEP_FAST=fast) for fast in ("1", "0")]
+    said_by_check = checked(logins, tmp_path)
+    ended = [(process.communicate(timeout=60)[0], process.returncode) for process in begun]
+    assert_said(said_by_check, hosts)
+    for said, status in ended:
+        assert status == 1, said
         listing = said.partition(" nodes failed:\n")[2]
         lines = (line.strip().partition(": ") for line in listing.splitlines())
-        self.assert_said({name: text for name, _, text in lines}, hosts)
+        assert_said({name: text for name, _, text in lines}, hosts)
         assert "Traceback" not in said, said
         assert "[y/n]" not in said, said
         for name in GOOD:
             assert f"[{name}] Success" in re.sub(r"\]\s+", "] ", said), said
-
-
-NOT_ASKED = {
-    "no-python3": "python3 is not installed, or not in the PATH of the account. Next: install"
-}
 
 
 def test_what_a_message_says_to_do_helps(hosts: Hosts, logins: Logins, tmp_path: Path) -> None:
