@@ -29,7 +29,7 @@ ASKS = (client.AskPolicy, client.StrictPolicy)
 
 def configured(ssh_config: str, hosts: Sequence[str]) -> list[Mapping[str, Any]]:
     """Return what an ssh_config(5) says about each host, as pyinfra reads it when it connects."""
-    config: Any = client.get_ssh_config(ssh_config)  # type: ignore[no-untyped-call]  # pyinfra's
+    config: Any = client.get_ssh_config(ssh_config)
     return [config.lookup(host) for host in hosts]
 
 
