@@ -17,7 +17,6 @@ from lockstep.describe import Draft, draft
 from lockstep.describe.values import TODO, Value
 from lockstep.fleet.gather import gather_hosts
 from lockstep.probe.record import only_records
-from lockstep.pyinfra_internals.ssh_client import configured
 from lockstep.reading import Progress
 from lockstep.report import ExitStatus, alike, count
 from lockstep.spec.names import expand
@@ -94,6 +93,9 @@ def _configured(hosts: list[str], ssh_config: str | None) -> dict[str, Value]:
     """
     if ssh_config is None:
         return {}
+    # Imported here: it imports pyinfra, which other commands do not need.
+    from lockstep.pyinfra_internals.ssh_client import configured
+
     found = configured(str(_absolute(ssh_config)), hosts)
     values: dict[str, Any] = {
         name: found[0][key]
