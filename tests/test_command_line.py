@@ -42,6 +42,18 @@ def test_the_plan_of_a_cluster_is_one_line_per_kind_of_node(
     )
 
 
+def test_the_plan_of_a_cluster_that_is_only_checked_names_the_roles_to_adopt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = planned(lambda wanted: wanted.update(unmanaged=["all"]))
+    monkeypatch.setattr(command, "load", lambda _: nothing)
+    assert main(["plan", "unit.py"]) == 0
+    line = next(one for one in capsys.readouterr().out.splitlines() if one.startswith("the roles"))
+    names = line.partition(": ")[2].split(", ")
+    every = planned().nodes.values()
+    assert sorted(names) == sorted({role for node in every for role in node.roles})
+
+
 def test_the_plan_of_a_node_is_one_line_per_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "unit.py", "worker2"]) == 0
     entries, _, hint = capsys.readouterr().out.partition("\n\n")

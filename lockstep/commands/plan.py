@@ -105,10 +105,20 @@ def _cluster(plan: ClusterPlan) -> str:
         *table([("NODES", "COUNT", "ROLE", "HARDWARE", "OS", "RUNS"), *rows]),
         "",
         *plan.notes,
+        *_roles(plan),
         *_ask(plan),
         f"Whole plan of one node: lockstep plan {plan.inventory} NODE",
     ]
     return "\n".join(lines)
+
+
+def _roles(plan: ClusterPlan) -> Iterator[str]:
+    """Yield the names that take the place of "all" when the site adopts one role after another."""
+    if plan.spec.manages_nothing:
+        every = plan.with_every_role.nodes.values()
+        has = {role for node in every for role in node.roles}
+        names = [role.name for role in plan.roles if role.name in has]
+        yield f'the roles of these nodes, for "unmanaged": {", ".join(names)}'
 
 
 def _ask(plan: ClusterPlan) -> Iterator[str]:

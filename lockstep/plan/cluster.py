@@ -140,7 +140,12 @@ class ClusterPlan:
     @property
     def left_out(self) -> tuple[str, ...]:
         """What neither the plan nor the check covers, one line each."""
-        return (*notes.unmanaged(self.spec), *notes.left_out(self.spec))
+        nodes = () if self.spec.manages_nothing else self.nodes.values()
+        return (
+            *notes.unmanaged(self.spec),
+            *notes.not_installed(nodes),
+            *notes.left_out(self.spec),
+        )
 
     @property
     def configless(self) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from lockstep.catalog import nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia import compatibility as table
 from lockstep.catalog.nvidia import doca
 from lockstep.catalog.nvidia.repositories import cuda_folder, of_doca, of_vendor
-from lockstep.report import count
+from lockstep.report import alike, count, fold
 from lockstep.spec import Cluster
 from lockstep.spec.model import EVERY_ROLE
 from lockstep.spec.software import Nvidia
+
+if TYPE_CHECKING:
+    from lockstep.plan.node import NodePlan
 
 VENDORS = {"amd": "AMD", "intel": "Intel"}
 
@@ -41,6 +45,16 @@ def unmanaged(cluster: Cluster) -> Iterator[str]:
         yield (
             f"unmanaged on {where}: {names}; Lockstep does not deploy this or compare it with the "
             "plan, but compares it between nodes"
+        )
+
+
+def not_installed(nodes: Iterable[NodePlan]) -> Iterator[str]:
+    """Yield a line for the packages of managed roles that the site installs itself."""
+    left = [node for node in nodes if not node.manages("packages") and node.software.needed]
+    for packages, same in alike(left, lambda node: node.software.needed).items():
+        yield (
+            f"packages is unmanaged: the site installs what other roles need on "
+            f"{fold(node.name for node in same)}: {', '.join(packages)}"
         )
 
 

@@ -45,8 +45,11 @@ class Software:
     @cached_property
     def packages(self) -> tuple[str, ...]:
         """Every package, sorted; none if the nodes do not have the role ``packages``."""
-        if "packages" not in self.by_role:
-            return ()
+        return self.needed if "packages" in self.by_role else ()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Every package that the managed roles need, sorted, whoever installs it."""
         return tuple(sorted(set[str]().union(*self.by_role.values())))
 
     @cached_property

@@ -75,3 +75,14 @@ def test_the_plan_names_what_the_site_manages_itself() -> None:
     assert cluster("munge", "rdma").notes[0].startswith("unmanaged on all nodes: munge, rdma; ")
     assert cluster("all").notes[0].startswith("unmanaged: every role; Lockstep only checks")
     assert not any("unmanaged" in note for note in cluster().notes)
+
+
+def test_the_plan_names_the_packages_that_the_site_installs_for_managed_roles() -> None:
+    others = [role.name for role in declared() if role.name not in ("packages", "time_sync")]
+    said = [note for note in cluster("packages", *others).notes if "the site installs" in note]
+    assert said == [
+        "packages is unmanaged: the site installs what other roles need on head[1-2],worker[1-4]: "
+        "chrony"
+    ]
+    for unmanaged in (others, ["all"]):
+        assert not any("the site installs" in note for note in cluster(*unmanaged).notes)
