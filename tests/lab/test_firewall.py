@@ -17,17 +17,26 @@ PORT = 8888
 """No role declares it, and a server listens there."""
 
 
+@pytest.fixture(scope="module")
+def filtered() -> Iterator[Lab]:
+    """A lab of its own: a flushed rule set takes the chains of container engines with it."""
+    with Lab("test-firewall").booted(workers=1) as lab:
+        deployed = lab.deploy()
+        assert deployed.status == 0, deployed.errors
+        yield lab
+
+
 @pytest.fixture
-def server(cluster: Lab) -> Iterator[str]:
+def server(filtered: Lab) -> Iterator[str]:
     """The address of a worker on which a server listens that no role knows."""
-    shown = json.loads(cluster.lab("status", "--json").stdout)
+    shown = json.loads(filtered.lab("status", "--json").stdout)
     address = next(str(one["address"]) for one in shown["nodes"] if one["name"] == "worker1")
     serves = f"python3 -m http.server --bind :: {PORT}"
-    cluster.on("worker1", f"systemd-run --collect -q -u other {serves}")
+    filtered.on("worker1", f"systemd-run --collect -q -u other {serves}")
     listens = f"ss -Hltn sport = {PORT} | grep -q ."
-    cluster.on("worker1", f"for i in $(seq 100); do {listens} && exit; sleep 0.2; done; exit 1")
+    filtered.on("worker1", f"for i in $(seq 100); do {listens} && exit; sleep 0.2; done; exit 1")
     yield address
-    cluster.on("worker1", "systemctl stop other")
+    filtered.on("worker1", "systemctl stop other")
 
 
 def answers(address: str, port: int) -> bool:
@@ -40,17 +49,17 @@ def answers(address: str, port: int) -> bool:
         return False
 
 
-def deploy(cluster: Lab) -> list[str]:
+def deploy(lab: Lab) -> list[str]:
     changed = []
     for name in ("head", "worker"):
-        done = cluster.deploy(f"deploys/{name}.py", *ROLES, inventory=INVENTORY)
+        done = lab.deploy(f"deploys/{name}.py", *ROLES, inventory=INVENTORY)
         assert done.status == 0, done.errors
         changed += done.changed
     return changed
 
 
-def remove(cluster: Lab, inventory: str) -> None:
-    removed = cluster.deploy("deploys/remove.py", inventory=inventory)
+def remove(lab: Lab, inventory: str) -> None:
+    removed = lab.deploy("deploys/remove.py", inventory=inventory)
     assert removed.status == 0, removed.errors
 
 
@@ -62,32 +71,32 @@ def remove(cluster: Lab, inventory: str) -> None:
     ],
 )
 def test_what_is_declared_answers_and_nothing_else(
-    cluster: Lab, server: str, kind: str, breaks: str, found: str, monkeypatch: pytest.MonkeyPatch
+    filtered: Lab, server: str, kind: str, breaks: str, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIREWALL", kind)
     assert answers(server, PORT)
-    deploy(cluster)
+    deploy(filtered)
     try:
-        assert deploy(cluster) == []
+        assert deploy(filtered) == []
         for port in (22, 6818, 9100):
             assert answers(server, port)
         assert not answers(server, PORT)
         # Nodes trust each other: srun and MPI listen where they like.
         reach = f"import socket; socket.create_connection(('{server}', {PORT}), 5)"
-        cluster.on("head", f'python3 -c "{reach}"')
-        cluster.on("head", "srun --immediate=60 -w worker1 hostname")
+        filtered.on("head", f'python3 -c "{reach}"')
+        filtered.on("head", "srun --immediate=60 -w worker1 hostname")
 
-        cluster.on("worker1", breaks)
+        filtered.on("worker1", breaks)
         assert answers(server, PORT)
-        broken = cluster.check("--rule", "firewall.*", inventory=INVENTORY).findings
+        broken = filtered.check("--rule", "firewall.*", inventory=INVENTORY).findings
         assert [(one["rule"], one["node"]) for one in broken] == [("firewall.rules", "worker1")]
         assert found in broken[0]["found"]
-        deploy(cluster)
+        deploy(filtered)
         assert not answers(server, PORT)
-        assert cluster.check("--rule", "firewall.*", inventory=INVENTORY).findings == []
+        assert filtered.check("--rule", "firewall.*", inventory=INVENTORY).findings == []
     finally:
-        remove(cluster, "inventories/lab.py")
-        cluster.on("head", "apt-get -q -y purge nftables firewalld")
-        cluster.on("worker1", "apt-get -q -y purge nftables firewalld")
+        remove(filtered, "inventories/lab.py")
+        for node in ("head", "worker1"):
+            filtered.on(node, "apt-get -q -y purge nftables firewalld")
     # Without a declared filter, everything answers again.
     assert answers(server, PORT)
