@@ -35,7 +35,7 @@ def test_one_node_is_read_alone(cluster: Cluster, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        ("worker33", "inventory.py: unknown node 'worker33'\n  expected  worker3"),
+        ("worker33", "inventory.py: unknown node 'worker33'\n  expected  did you mean worker3"),
         ("worker[1-", "--limit 'worker[1-': "),
     ],
 )
