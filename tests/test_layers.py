@@ -122,7 +122,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
     },
     "lockstep/checks": {
         "lockstep.nearest",
-        "lockstep.report",
+        *("lockstep.report", "lockstep.faults.NEXT"),
         "lockstep.when",
         "lockstep.catalog",
         "lockstep.spec",

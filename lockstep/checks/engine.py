@@ -16,6 +16,7 @@ from lockstep.checks.raw_findings import RawFinding
 from lockstep.checks.rule import Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.checks.rules.system import NODE_REACHABLE
+from lockstep.faults import NEXT
 from lockstep.probe.record import Record, Unreachable
 from lockstep.report import Finding, Reference, Report
 from lockstep.spec import Service
@@ -98,15 +99,17 @@ def _unreachable(rule: Rule, context: Context, wanted: frozenset[str]) -> Iterat
         got = context.reading.get(name, Unreachable("there is no record of the node"))
         if isinstance(got, Record):
             continue
+        found, _, then = got.reason.partition(NEXT)
         finding = Finding(
             rule=rule.id,
             node=context.labelled(name),
             device="",
             field=rule.reading,
-            found=got.reason,
+            found=found,
             expected="a record of the node",
             reference=Reference.SPEC.value,
-            repair=rule.repair.text.format(
+            repair=then
+            or rule.repair.text.format(
                 inventory=plan.cluster.inventory or "INVENTORY",
                 node=name,
                 role=plan.role.value,

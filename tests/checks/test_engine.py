@@ -20,7 +20,7 @@ from lockstep.checks.rule import Cause
 from lockstep.checks.slurm_states import AWAITS_REBOOT
 from lockstep.node.readers import collect
 from lockstep.node.record.main import FINGERPRINT
-from lockstep.probe.record import Reading, Record
+from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.report import ExitStatus, Finding, Status
 from tests.checks import recorded, test_firewall, test_selinux
 from tests.checks.recorded import REMOVED
@@ -589,3 +589,17 @@ def test_a_reading_that_should_be_a_map_and_is_none_is_unknown(reading: str, val
     one = recorded.only(recorded.report(on(recorded.consistent(), ("worker3",), reading, value)))
     assert (one.node, one.status) == ("worker3", Status.UNKNOWN.value)
     assert "not a map" in one.found
+
+
+def test_the_next_step_of_a_fault_is_the_repair() -> None:
+    """The rule's own repair is for reasons without one."""
+    start = recorded.consistent()
+    lost: Reading = {
+        "worker1": Unreachable("sudo asks for a password. Next: allow it"),
+        "worker2": Unreachable("ssh: connection lost"),
+    }
+    found = recorded.report(replace(start, reading={**start.reading, **lost})).findings
+    said = {one.node: (one.found, one.repair) for one in found if one.rule == "node.reachable"}
+    assert said["worker1"] == ("sudo asks for a password", "allow it")
+    assert said["worker2"][0] == "ssh: connection lost"
+    assert said["worker2"][1].startswith("check the power, network, sshd and sudo on worker2;")
