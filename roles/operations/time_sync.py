@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from pyinfra import host
 from pyinfra.api import StringCommand
 
@@ -77,7 +79,13 @@ def clock_is_right(plan: NodePlan, reference: bool, max_offset_s: float) -> Comm
                 )
                 return "chronyd asks its servers until one answers"
         # chronyc(1): waitsync [max-tries [max-correction [max-skew [interval]]]]; 0 = no limit.
-        yield f"{BURST} && chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1 && {HEARD}"
+        waited = f"chronyc waitsync {WAIT_TRIES} {max_offset_s} 0 1"
+        late = (
+            f"the clock is not right after {WAIT_TRIES} s: the time servers are "
+            f"{', '.join(plan.time.servers)}. Next: run chronyc sources on this node; if it lists "
+            "none, the node does not know their names (getent hosts NAME)"
+        )
+        yield f"{BURST} && {{ {waited} || {{ echo {quote(late)} >&2; exit 1; }}; }} && {HEARD}"
     return "the clock follows its source"
 
 

@@ -24,13 +24,15 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
         interval_s: float = 64.2,
         reference: str = "FD000001",
         offset: str = "0.000004770",
+        answers: bool = True,
     ) -> Done:
         heard = f"{reference},head,11,{time.time() - age_s:.9f},{offset}"
         double = tmp_path / "chronyc"
         # waitsync is content with the leap status, which outlives the servers.
         double.write_text(
             f'#!/bin/sh\necho "$*" >>{tmp_path}/asked\ncase "$*" in *tracking*) '
-            f"echo '{heard},0,0,0,0,0,0.01,0.001,{interval_s},Normal';; esac\n"
+            f"echo '{heard},0,0,0,0,0,0.01,0.001,{interval_s},Normal';; "
+            f"waitsync*) exit {int(not answers)};; esac\n"
         )
         double.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -62,3 +64,11 @@ def test_a_node_that_waits_has_its_servers_asked_at_once(gate: Gate, tmp_path: P
 
 def test_an_offset_that_is_not_a_number_waits(gate: Gate) -> None:
     assert gate(600, offset="nan").commands == 1
+
+
+def test_a_node_without_an_answer_names_its_time_servers_and_the_next_step(gate: Gate) -> None:
+    done = gate(600, reference="00000000", offset="nan", answers=False)
+    assert not done.succeeded
+    said = "the clock is not right after 90 s: the time servers are "
+    assert said + ", ".join(planned().nodes["head1"].time.servers) in done.output
+    assert "Next: run chronyc sources on this node" in done.output
