@@ -87,3 +87,14 @@ def test_sample_reports_are_what_the_check_prints(page: str) -> None:
     finding = Finding(**told, severity=severity, checks=checks)
     report = Report(nodes, RULES, [finding])
     assert sample[1] == whole(report)
+
+
+def test_the_first_tour_shows_the_rule_of_the_example_that_lockstep_init_writes() -> None:
+    page = (ROOT / "docs/site.md").read_text()
+    example = (ROOT / "lockstep/templates/site/inventories/prod.py").read_text()
+    rule = re.search(r'"checks": \{\n.+?\n +\],\n +\},\n', page, re.DOTALL)
+    assert rule is not None
+    assert [line.strip() for line in rule[0].splitlines()] == [
+        line.strip()
+        for line in example[example.index('"checks": {') :].splitlines()[: rule[0].count("\n")]
+    ]
