@@ -53,7 +53,7 @@ def files_and_texts(
         }
 
     about = {"files": paths, "texts": shown}
-    return Question("files", ("files", "files.texts"), answer, about)
+    return Question("files and texts", ("files", "files.texts"), answer, about)
 
 
 def folders_to_make(folders: Mapping[str, Folder | None]) -> Question[tuple[str, ...]]:

@@ -92,7 +92,10 @@ def test_a_node_that_is_not_in_the_records_is_not_ok(inventory: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--limit", "worker33"), "inventory.py: unknown node 'worker33'\n  expected  worker3"),
+        (
+            ("--limit", "worker33"),
+            "inventory.py: unknown node 'worker33'\n  expected  did you mean worker3",
+        ),
         (("--limit", "worker[1-"), "--limit 'worker[1-': "),
         (("--limit", "zzz"), "inventory.py: unknown node 'zzz'\n  expected  head1,worker[1-8]"),
         (("--rule", "gpu.power_limi"), "unknown rule 'gpu.power_limi'\n  expected  gpu.p"),

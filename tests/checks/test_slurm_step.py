@@ -170,7 +170,10 @@ def test_a_controller_that_does_not_answer_starts_no_step(
 ) -> None:
     controller = Controller((False, [], ["python3: not found"]), (False, [], ["sinfo: no"]))
     assert through(monkeypatch, controller, "--through-slurm=") == {
-        "head1": Unreachable("reached by ssh, but the probe failed: python3: not found")
+        "head1": Unreachable(
+            "python3 is not installed, or not in the PATH of the account. Next: install python3 "
+            "(3.9 or newer) on the node"
+        )
     }
     assert len(controller.asked) == 2
     assert capsys.readouterr().err == "sinfo: no\n"

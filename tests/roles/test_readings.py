@@ -67,6 +67,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     driver.loaded_driver(),
     driver.rdma_driver_waits(),
     files.file_states(("/etc/hosts",)),
+    files.files_and_texts(("/etc/hosts",), ("/etc/hosts",)),
     files.folders_to_make({"/etc": None}),
     gpus.gpu_states(),
     containers.folders_open_to_all(("/tmp",)),
