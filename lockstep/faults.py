@@ -87,7 +87,8 @@ RUN = (
         "free space in its home folder, or raise the quota",
     ),
     Fault(
-        r"Read-only file system",
+        # Not of /proc and /sys, which a container may not write.
+        r"^(?!.*(/proc/|/sys/|sysctl)).*Read-only file system",
         "a file system is mounted read-only",
         "find out why: after a disk error, the kernel remounts it so (dmesg, findmnt -O ro); "
         "then repair the disk or the file system",
@@ -176,6 +177,19 @@ def of_output(lines: Iterable[str]) -> str | None:
         lines: what the command printed.
     """
     return _first(RUN, lines)
+
+
+def in_short(lines: Iterable[str]) -> str:
+    """Return why a command failed: its last line, or the fault that its output shows.
+
+    Args:
+        lines: what the command printed.
+    """
+    said = [line.strip() for line in lines if line.strip()]
+    last = said[-1] if said else ""
+    fault = of_output(said)
+    # A fault of an earlier line may be a warning, so the last line is shown with it.
+    return last if fault is None else of_output([last]) or f"{last}; before that: {fault}"
 
 
 def of_ssh(lines: Iterable[str]) -> str | None:

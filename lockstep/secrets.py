@@ -266,7 +266,7 @@ def _generate(path: Path, munge_key: bytes | None) -> tuple[str, ...]:
             try:
                 os.link(temporary, path)
             except FileExistsError:
-                return ()
+                return () if munge_key is None else _generate(path, munge_key)
         else:
             os.replace(temporary, path)
     finally:

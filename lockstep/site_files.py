@@ -29,7 +29,7 @@ def problems(plan: ClusterPlan) -> Iterator[Problem]:
             if file.path == node.release.local(path)
         ]
         if not owners or owners[0][1].keys is None:
-            yield Problem(here, repr(path), _allowed(path, kinds))
+            yield Problem(here, repr(path), _allowed(path, plan, kinds))
         elif bool(site.lines) == (site.content is not None):
             found = "lines and content" if site.lines else "neither lines nor content"
             yield Problem(here, found, "lines, or content for the whole file")
@@ -42,11 +42,15 @@ def problems(plan: ClusterPlan) -> Iterator[Problem]:
                 yield from _of_lines(node, file, site, here, seen)
 
 
-def _allowed(path: str, kinds: list[NodePlan]) -> str:
+def _allowed(path: str, plan: ClusterPlan, kinds: list[NodePlan]) -> str:
     files = {file.path: file for node in kinds for _, file in node.system.files}
     able = sorted(name for name, file in files.items() if file.keys is not None)
     if path in files:
         return f"a file that can have lines of the site: {', '.join(able)}"
+    for node in plan.with_every_role.nodes.values():
+        for role, file in node.system.files:
+            if file.path == node.release.local(path):
+                return f"no lines: the role that writes this file, {role}, is unmanaged"
     if not able:
         return "no file: no managed role writes one that can have lines of the site"
     return f"{one_of(path, able)}; Lockstep writes no other file with lines of the site"

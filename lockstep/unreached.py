@@ -94,7 +94,9 @@ def _closed(port: int) -> str:
     )
 
 
-def of_jump(error: BaseException, host: str, port: int, user: str = "") -> str:
+def of_jump(
+    error: BaseException, host: str, port: int, user: str = "", whose: str = "the node"
+) -> str:
     """Return why there is no connection to a jump host, or from it, and the next step.
 
     Args:
@@ -102,11 +104,12 @@ def of_jump(error: BaseException, host: str, port: int, user: str = "") -> str:
         host: name of the jump host.
         port: port of its sshd.
         user: the account of the login there.
+        whose: the host to which it connects.
     """
     if isinstance(error, ChannelException):
         return (
-            f"the jump host {host} cannot connect to the node's ssh port ({error.text}){NEXT}"
-            f"check that the node is up, and that {host} allows it (AllowTcpForwarding, "
+            f"the jump host {host} cannot connect to the ssh port of {whose} ({error.text}){NEXT}"
+            f"check that {whose} is up, and that {host} allows it (AllowTcpForwarding, "
             "PermitOpen in sshd_config)"
         )
     return f"jump host {host}: {of_connecting(error, user, port)}"

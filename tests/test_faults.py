@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.faults import RUN, SSH, of_output, of_ssh
+from lockstep.faults import RUN, SSH, in_short, of_output, of_ssh
 
 LINES = {  # a line, as a node prints it -> the beginning of the message
     "sudo: a password is required": "sudo asks for a password",
@@ -78,3 +78,23 @@ def test_each_row_of_the_tables_has_a_line() -> None:
 )
 def test_other_lines_stay_as_they_are(line: str) -> None:
     assert of_output([line]) is None
+
+
+FULL = "cp: error writing '/x': No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], ""),
+        (["a", " b ", ""], "b"),
+        (["a", FULL], "a file system is full. Next: "),
+        # It may have been a warning.
+        ([FULL, "E: it broke"], "E: it broke; before that: a file system is full. Next: "),
+        (["sysctl: /proc/sys/a: Read-only file system"], "sysctl: /proc/sys/a: Read-only"),
+        (["mkdir: /sys/fs/x: Read-only file system"], "mkdir: /sys/fs/x: Read-only"),
+    ],
+)
+def test_the_last_line_of_a_command_is_never_lost(lines: list[str], said: str) -> None:
+    assert in_short(lines).startswith(said)
+    assert bool(in_short(lines)) == bool(said)

@@ -14,7 +14,9 @@ from lockstep.secrets import TITLES, complete, key_of_nodes, store
 def _run(arguments: argparse.Namespace) -> int:
     plan = load(arguments.inventory)
     name, folder = plan.spec.name, plan.spec.secrets_dir
-    if not any(file.secret for node in plan.nodes.values() for _, file in node.system.files):
+    kept = (file for node in plan.nodes.values() for _, file in node.system.files)
+    # A munge key is taken before the role munge is managed.
+    if arguments.munge_key is None and not any(file.secret for file in kept):
         print(
             f"cluster {name} needs no secrets: it has no scheduler, or the site manages the roles "
             "with secrets itself"

@@ -19,6 +19,7 @@ from gevent.event import Event
 from gevent.local import local
 from paramiko import Channel, SSHException
 from paramiko.channel import ChannelStdinFile
+from paramiko.config import SSH_PORT
 from pyinfra.api import QuoteString, StringCommand
 from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.api.output import echo
@@ -124,7 +125,8 @@ class FailsAlone(SSHConnector):
             super().connect()
         except ConnectError as error:
             cause = error.__context__ or error
-            user, port = self.data["ssh_user"] or "", int(self.data["ssh_port"] or 22)
+            user = self.data["ssh_user"] or ""
+            port = int(self.data["ssh_port"] or getattr(self.client, "port", SSH_PORT))
             said = ssh_client.banner(self.client)
             raise ConnectError(unreached.of_connecting(cause, user, port, said)) from error
         connected = self.client.get_transport() if self.client is not None else None
@@ -146,8 +148,7 @@ class FailsAlone(SSHConnector):
             raise
         if not succeeded and not isinstance(arguments.get("_stdin"), Reader):
             lines = [line for line in output.stderr_lines or output.stdout_lines if line.strip()]
-            said = faults.of_output(output.output_lines) or (lines[-1] if lines else "")
-            self._failures.note(self.host, said)
+            self._failures.note(self.host, faults.in_short(lines))
         return succeeded, output
 
     def _run(

@@ -68,7 +68,7 @@ def request(
         listeners=tuple(f"{one.protocol}/{one.port}" for one in plan.system.listeners),
         containers=engines,
         check_image=CHECK_IMAGE if engines else "",
-        container_devices=("/dev/infiniband",) if engines and "rdma" in plan.roles else (),
+        container_devices=("/dev/infiniband",) if engines and "rdma" in plan.managed_or_not else (),
         spank_plugins=(plan.job_containers.plugin,) if "pyxis" in plan.roles else (),
         srun_options=(PYXIS_OPTION,) if "pyxis" in plan.roles else (),
         signatures=signing(plan) is not None,

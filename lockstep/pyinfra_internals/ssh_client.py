@@ -59,7 +59,9 @@ class NodeClient(ORIGINAL):
     def parse_config(self, *given: Any, **named: Any) -> Any:
         found = super().parse_config(*given, **named)  # type: ignore[no-untyped-call]  # pyinfra's
         self._host, config, _, _, files, *_ = found
-        self._port = int(config["port"])
+        # pyinfra then lets its own arguments win over ssh_config(5).
+        own = (given[1] if len(given) > 1 else named.get("initial_cfg")) or {}
+        self._port = int(own.get("port") or config["port"])
         self._is_direct = config.get("sock") is None
         self._files = (os.path.expanduser(self._given),) if self._given else files or self._files
         return found
@@ -85,6 +87,11 @@ class NodeClient(ORIGINAL):
     def whose(self) -> str:
         """What messages call the host."""
         return "the node"
+
+    @property
+    def port(self) -> int:
+        """Port of the host's sshd, as in the connection."""
+        return self._port
 
     def presented(self, key: PKey, known: PKey | None = None) -> str:
         """Return what an error says of a host key that is not the expected one.
@@ -128,7 +135,9 @@ class JumpHost(NodeClient):
             try:
                 return super().gateway(*given, **named)  # type: ignore[no-untyped-call]  # pyinfra's
             except FAULTS as error:
-                raise Unreached(of_jump(error, self._host, self._port)) from error
+                node, _, target = given[:3]
+                whose = "the node" if target == node else f"the jump host {target}"
+                raise Unreached(of_jump(error, self._host, self._port, whose=whose)) from error
 
 
 def banner(client: Any) -> str:

@@ -182,15 +182,18 @@ def _families(cluster: Cluster) -> dict[str, Subnets]:
 
 
 def _without_second(cluster: Cluster) -> Iterator[Problem]:
-    """Find groups with an address in a network, but none in its second family."""
+    """Find groups with an address in only one of the two families of a network."""
     for name, network in cluster.networks.items():
+        fields = (name, f"{name}{SECOND}")
         for index, group in enumerate(cluster.nodes) if network.second_family else ():
-            if getattr(group, name) is not None and getattr(group, f"{name}{SECOND}") is None:
+            given = [getattr(group, field) is not None for field in fields]
+            if any(given) and not all(given):
+                lacks = given.index(False)
                 yield Problem(
-                    ("nodes", index, f"{name}{SECOND}"),
+                    ("nodes", index, fields[lacks]),
                     "no address",
-                    f"the first node's address in networks.{name}.second_family, "
-                    f"{network.families[1].first_rail}",
+                    f"the first node's address in networks.{name}{'.second_family' * lacks}, "
+                    f"{network.families[lacks].first_rail}",
                     node=group.name,
                 )
 

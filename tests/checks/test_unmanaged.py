@@ -12,6 +12,7 @@ import pytest
 from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.rules.boot import OWNED
+from lockstep.fleet.request import request
 from lockstep.inventory import planned
 from lockstep.report import Reference
 from lockstep.roles import declared
@@ -63,6 +64,12 @@ def test_a_repair_names_the_deploy_only_while_the_role_is_lockstep_s() -> None:
     for context, reference in ((recorded.consistent(), "spec"), (left("os_settings"), "")):
         changed = recorded.mutated(context, "worker3", "os.time_zone", (), "Asia/Tokyo")
         assert found(changed) == ([("os.time_zone", "worker3", "spec")] if reference else [])
+
+
+def test_containers_get_rdma_devices_whoever_manages_the_role() -> None:
+    for context in (recorded.consistent(), left("rdma")):
+        asked = request(context.plan.nodes["worker3"], containers=True)
+        assert asked.container_devices == ("/dev/infiniband",)
 
 
 def test_a_group_of_nodes_is_judged_by_its_own_roles() -> None:

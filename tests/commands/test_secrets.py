@@ -7,6 +7,7 @@ import pytest
 
 from lockstep.__main__ import main
 from lockstep.secrets import existing, store
+from tests.checks import recorded
 from tests.commands.conftest import INVENTORY
 
 NAME = "recorded"
@@ -109,6 +110,22 @@ def test_the_key_of_nodes_that_exist_is_taken_and_never_replaced(
     (refused,) = said(capsys, 3, *options)
     assert "it has another munge key" in refused
     assert existing(NAME) == made
+
+
+def test_the_key_is_taken_before_the_role_munge_is_managed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As docs/existing-clusters.md has it: the first deploy with munge must not make a key."""
+    key = Path("munge.key")
+    key.write_bytes(b"k" * 128)
+    key.chmod(0o600)
+    wanted = {**recorded.DESCRIPTION, "unmanaged": ["all"]}
+    Path("inventory.py").write_text(INVENTORY.format(description=repr(wanted)))
+    assert main(["secrets", "inventory.py", "--munge-key", "munge.key"]) == 0
+    assert "taken    munge key" in capsys.readouterr().out
+    made = existing(NAME)
+    assert made is not None
+    assert made.munge_key == b"k" * 128
 
 
 @pytest.mark.parametrize(("size", "why"), [(31, "31 bytes"), (1025, "1025 bytes"), (0, "0 bytes")])

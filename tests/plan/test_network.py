@@ -257,6 +257,12 @@ def test_a_network_of_two_families_gives_every_interface_an_address_of_both() ->
             "the first node's address in networks.management.second_family, 10.0.0.0/16",
         ),
         (
+            lambda w: w["nodes"][2].pop("fabric"),
+            ("nodes", 2, "fabric"),
+            "no address",
+            "the first node's address in networks.fabric, fd00:2::/64",
+        ),
+        (
             lambda w: w["networks"]["fabric"].pop("second_family"),
             ("nodes", 2, "fabric_second"),
             "10.8.2.1 and 31 more",
