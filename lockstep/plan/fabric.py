@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lockstep.catalog.nvidia import doca
 from lockstep.spec import names
 from lockstep.spec.hardware import Nics
-from lockstep.spec.model import Network
+from lockstep.spec.networks import Network
 
 if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan

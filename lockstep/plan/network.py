@@ -13,7 +13,7 @@ from typing import Literal
 from lockstep.catalog.os import Release
 from lockstep.spec import Node, names
 from lockstep.spec.hardware import HardwareClass
-from lockstep.spec.model import Network, Subnets
+from lockstep.spec.networks import Network, Subnets
 
 Networks = Mapping[Literal["management", "fabric"], Network]
 MANAGEMENT: Literal["management"] = "management"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from netaddr import IPAddress
 
 from lockstep.spec import names
-from lockstep.spec.model import Cluster, Network, NodeRole, Service
+from lockstep.spec.model import Cluster, NodeRole, Service
+from lockstep.spec.networks import Network
 
 
 @dataclass(frozen=True)

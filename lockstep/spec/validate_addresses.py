@@ -11,7 +11,8 @@ from netaddr import IPAddress, IPNetwork
 from lockstep.report import alike, fold
 from lockstep.spec import names
 from lockstep.spec.expand import nodes
-from lockstep.spec.model import Cluster, Subnets
+from lockstep.spec.model import Cluster
+from lockstep.spec.networks import Subnets
 from lockstep.spec.problem import Problem, Relation, violated
 
 BITS = {4: 32, 6: 128}

@@ -10,7 +10,8 @@ from lockstep.catalog import os as operating_systems
 from lockstep.report import fold
 from lockstep.spec import names
 from lockstep.spec.hardware import HardwareClass
-from lockstep.spec.model import Cluster, Network, NodeGroup, Subnets
+from lockstep.spec.model import Cluster, NodeGroup
+from lockstep.spec.networks import Network, Subnets
 from lockstep.spec.problem import Problem, Relation, violated
 
 LONGEST_NAME = 15

@@ -10,7 +10,7 @@ from lockstep.files import managed
 from lockstep.plan import fabric
 from lockstep.render import render
 from lockstep.spec.hardware import Nics
-from lockstep.spec.model import Network
+from lockstep.spec.networks import Network
 from tests.declared import FILES
 from tests.plan.example import planned
 
