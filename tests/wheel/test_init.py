@@ -39,7 +39,9 @@ def site(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def sh(folder: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the README in a shell that has run ``. .venv/bin/activate``."""
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # The plugin shares what it reads among all processes of one run of pytest-xdist.
+    own = ("PYTHONPATH", "PYTEST_XDIST_")
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith(own)}
     path = f"{folder}/.venv/bin:{os.environ['PATH']}"
     state = str(folder / ".venv" / "state")
     return subprocess.run(
