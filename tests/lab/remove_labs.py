@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
-NAMES = (
-    *("test-cluster", "test-absent", "test-killed", "test-debian-12", "test-dkms", "machines-test"),
-    *("test-kernel", "test-kernel-machines", "test-changes", "test-description"),
-    "test-adopt",
-)
+NAME = re.compile(r'"(test-[a-z0-9-]+|machines-test)"')
+
+
+def names() -> list[str]:
+    """Return the names of labs in the sources of the tests."""
+    sources = (path.read_text(encoding="utf-8") for path in Path(__file__).parent.rglob("*.py"))
+    return sorted({name for text in sources for name in NAME.findall(text)})
 
 
 def main() -> int:
     """Return 0 when all are gone."""
     status = 0
-    for name in NAMES:
+    for name in names():
         done = subprocess.run(
             [sys.executable, "-m", "lab", "--name", name, "down"],
             capture_output=True,
