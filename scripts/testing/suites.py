@@ -70,15 +70,15 @@ SLOW_PARTS = {
         "slow-systems": (
             *("test_debian_12", "test_dkms", "test_dkms_signing", "test_dnf"),
             "test_firewall",
-            *("test_incidents", "test_killed", "test_repair"),
+        ),
+        "slow-repair": (
+            *("test_adopt", "test_incidents", "test_killed", "test_repair"),
             *("test_through_clush", "test_through_slurm"),
         ),
-        "slow-sites": (
-            *("test_canary", "test_description", "test_half_broken", "test_new_role", "test_site"),
-            "test_workers_alone",
-        ),
+        "slow-sites": ("test_description", "test_half_broken", "test_new_role", "test_site"),
+        "slow-canary": ("test_canary", "test_workers_alone"),
         "slow-changes": ("test_accept", "test_all_changes"),
-        "slow-silence": ("test_adopt", "test_silence"),
+        "slow-silence": ("test_silence",),
     }.items()
 }
 """The slow suite in parts of about ten minutes each."""
