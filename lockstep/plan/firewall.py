@@ -136,10 +136,10 @@ def _of_nodes(node: NodePlan) -> tuple[str, ...]:
     made = node.cluster.made
     if _of_nodes not in made:
         every = [
-            ip_network(address)
+            ip_network(str(address))
             for one in node.cluster.nodes.values()
-            for name, address in one.addresses.items()
-            if name.startswith("management")
+            for address in (one.node.management, one.node.management_second)
+            if address is not None
         ]
         made[_of_nodes] = tuple(
             _text(str(network))

@@ -39,7 +39,7 @@ class Node:
 
 def nodes(cluster: Cluster) -> Iterator[Node]:
     """Yield every node of the cluster in the order of the description."""
-    rails, (step, second_step) = _rails(cluster.networks.get("fabric"))
+    rails, (step, second_step) = rail_steps(cluster.networks.get("fabric"))
     for index, group in enumerate(cluster.nodes):
         domain = cluster.domain_of(group)
         for offset, name in enumerate(names.expand(group.name)):
@@ -61,8 +61,11 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
             )
 
 
-def _rails(fabric: Network | None) -> tuple[int, tuple[int, int]]:
-    """Return the number of rails, and the steps from rail to rail of both families."""
+def rail_steps(fabric: Network | None) -> tuple[int, tuple[int, int]]:
+    """Return the number of rails, and how much higher an address is on the next one.
+
+    The second step is that of the second family; 0 without one.
+    """
     if fabric is None:
         return 1, (0, 0)
     first, second, *_ = (*(one.rail_step for one in fabric.families), 0)

@@ -10,7 +10,7 @@ from netaddr import IPAddress, IPNetwork
 
 from lockstep.report import alike, fold
 from lockstep.spec import names
-from lockstep.spec.expand import nodes
+from lockstep.spec.expand import nodes, rail_steps
 from lockstep.spec.model import Cluster
 from lockstep.spec.networks import Subnets
 from lockstep.spec.problem import Problem, Relation, violated
@@ -118,17 +118,15 @@ def _overlap(one: IPNetwork, other: IPNetwork) -> bool:
 def _room_to_count(cluster: Cluster) -> Iterator[Problem]:
     """Find groups whose last address would lie outside the address space."""
     fabric = cluster.networks.get("fabric")
-    families = fabric.families if fabric else ()
-    last_rail = (fabric.rails if fabric else 1) - 1
-    first, second, *_ = (*(last_rail * one.rail_step for one in families), 0, 0)
+    rails, (first, second) = rail_steps(fabric)
     for index, group in enumerate(cluster.nodes):
         steps = len(names.expand(group.name)) - 1
         allowed = f"a lower address: {steps} more must follow it, one per node"
         for kind, address, reach in (
             ("management", group.management, steps),
             ("management_second", group.management_second, steps),
-            ("fabric", group.fabric, steps + first),
-            ("fabric_second", group.fabric_second, steps + second),
+            ("fabric", group.fabric, steps + (rails - 1) * first),
+            ("fabric_second", group.fabric_second, steps + (rails - 1) * second),
         ):
             if address is not None and int(address) + reach >> BITS[address.version]:
                 yield Problem(("nodes", index, kind), str(address), allowed, group.name)
