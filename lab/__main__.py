@@ -14,6 +14,7 @@ from typing_extensions import override
 from lab import gpus, lifecycle, network, places, setup, state, tables
 from lab.commands import tool_environment
 from lab.errors import InterruptedUp, LabError, WrongUseError
+from lab.kubernetes import prepared
 from lab.processes import run_in_machine
 from lab.providers import provider_of
 from lab.state import Kernel, LabState
@@ -60,6 +61,15 @@ def command_parser() -> argparse.ArgumentParser:
         metavar="INVENTORY",
         help="the cluster of an inventory file, such as inventories/prod.py; default: as before, "
         "or the lab's own",
+    )
+    making.add_argument(
+        "--kubernetes",
+        metavar="RELEASES",
+        help="build the programs, packages and images of these minor releases: 1.34 (or several, "
+        "with commas); default: as before, or none",
+    )
+    preparing.add_argument(
+        "--kubernetes", action="store_true", help="also packages that labs with Kubernetes need"
     )
     for command in (preparing, making):
         command.add_argument(
@@ -111,18 +121,22 @@ def _lab(arguments: argparse.Namespace) -> LabState:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    installed = setup.prepare_host(arguments.kernel or "shared", tests=arguments.tests)
+    installed = setup.prepare_host(
+        arguments.kernel or "shared", tests=arguments.tests, kubernetes=arguments.kubernetes
+    )
     print(f"installed: {' '.join(installed)}" if installed else "all packages are installed")
     return 0
 
 
 def _up(arguments: argparse.Namespace) -> int:
+    releases = arguments.kubernetes
     lab = lifecycle.up(
         places.lab_name(arguments.name),
         arguments.workers,
         arguments.os_name,
         arguments.kernel,
         arguments.description,
+        prepared.read_series(releases) if releases is not None else None,
     )
     return _show(lab, json=arguments.json)
 

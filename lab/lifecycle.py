@@ -11,7 +11,6 @@ from threading import Event, Lock
 
 from lab import (
     accelerator,
-    archive,
     disk_image,
     hardware,
     image,
@@ -22,17 +21,15 @@ from lab import (
     setup,
     shared_host,
     state,
+    wishes,
 )
 from lab.errors import InterruptedUp, LabError, WrongUseError
+from lab.kubernetes import prepared
 from lab.provider import Provider
 from lab.providers import provider_of
 from lab.readiness import wait_ready
 from lab.removal import remove_tree, unmount_below
 from lab.state import Kernel, LabState, Node
-
-MOST_WORKERS = 50
-DEFAULT_WORKERS = 2
-DEFAULT_OS = "debian_13"
 
 
 def up(
@@ -41,23 +38,26 @@ def up(
     os_name: str | None,
     kernel: Kernel | None = None,
     inventory: str | None = None,
+    kubernetes: list[str] | None = None,
 ) -> LabState:
     """Create the missing parts of a lab and boot its nodes.
 
     Args:
         name: the lab.
-        workers: number of workers; None: as before, or DEFAULT_WORKERS.
-        os_name: operating system; None: as before, or DEFAULT_OS.
+        workers: number of workers; None: as before, or the default.
+        os_name: operating system; None: as before, or the default.
         kernel: the host's kernel or the nodes' own; None: as before, or the host's.
         inventory: the file that describes the cluster; None: as before, or inventories/lab.py.
+        kubernetes: its minor releases that the lab can install, oldest first; None: as before, or
+            none.
 
     Raises:
         WrongUseError: the existing lab has another system, kernel, simulated software, description
             or more workers, or a lab cannot take the description.
         LabError: the creation failed; everything that this call created is removed again.
     """
-    _check_wishes(workers, os_name)
-    setup.prepare_host()
+    wishes.check_wishes(workers, os_name)
+    setup.prepare_host(kubernetes=bool(kubernetes))
     with places.locked(name):
         existing = state.read(name)
         if existing is not None and not existing.ready:
@@ -65,18 +65,18 @@ def up(
             _remove(name, existing)
             existing = None
         if existing is not None:
-            _check_against(existing, workers, os_name, kernel)
-            _check_description(existing, workers, inventory)
+            wishes.check_against(existing, workers, os_name, kernel, kubernetes)
+            wishes.check_description(existing, workers, inventory)
         chosen = existing.kernel if existing is not None else kernel or "shared"
         setup.prepare_host(chosen)
         places.state_folder().mkdir(parents=True, exist_ok=True)
         setup.check_host(chosen)
         if existing is None and inventory is not None:
-            return _create_described(name, workers, os_name, chosen, inventory)
+            return _create_described(name, workers, os_name, chosen, inventory, kubernetes)
         if existing is None:
-            return _create(name, workers or DEFAULT_WORKERS, os_name or DEFAULT_OS, chosen)
-        _check_stand_ins(existing)
-        return _complete(existing, workers or _count_workers(existing))
+            return _create(name, workers, os_name or wishes.DEFAULT_OS, chosen, kubernetes)
+        wishes.check_stand_ins(existing)
+        return _complete(existing, workers or wishes.count_workers(existing))
 
 
 @contextmanager
@@ -97,69 +97,6 @@ def _print(text: str) -> None:
     print(text, flush=True)
 
 
-def _check_wishes(workers: int | None, os_name: str | None) -> None:
-    if workers is not None and not 1 <= workers <= MOST_WORKERS:
-        raise WrongUseError(
-            f"--workers {workers}: expected 1 to {MOST_WORKERS}",
-            f"lockstep lab up --workers {DEFAULT_WORKERS}",
-        )
-    if os_name is not None:
-        archive.suite_of(os_name)
-
-
-def _count_workers(lab: LabState) -> int:
-    return sum(node.role == "worker" for node in lab.nodes)
-
-
-def _check_against(
-    lab: LabState, workers: int | None, os_name: str | None, kernel: Kernel | None
-) -> None:
-    again = f"lockstep lab --name {lab.name} down, then up again"
-    if os_name is not None and os_name != lab.os:
-        raise WrongUseError(
-            f"lab {lab.name!r} runs {lab.os}; --os {os_name} requires all nodes to be recreated",
-            again,
-        )
-    if kernel is not None and kernel != lab.kernel:
-        raise WrongUseError(
-            f"lab {lab.name!r} has nodes with kernel {lab.kernel!r}; --kernel {kernel} requires "
-            "all nodes to be recreated",
-            again,
-        )
-    if workers is not None and workers < _count_workers(lab):
-        raise WrongUseError(
-            f"lab {lab.name!r} has {_count_workers(lab)} workers; up cannot reduce them to "
-            f"{workers}",
-            again,
-        )
-
-
-def _check_description(lab: LabState, workers: int | None, inventory: str | None) -> None:
-    again = f"lockstep lab --name {lab.name} down, then up again"
-    if inventory is not None and str(Path(inventory).resolve()) != lab.description:
-        raise WrongUseError(
-            f"lab {lab.name!r} has the cluster of {lab.description or 'inventories/lab.py'}; "
-            f"--description {inventory} requires all nodes to be recreated",
-            again,
-        )
-    if lab.description is not None and workers not in (None, _count_workers(lab)):
-        raise WrongUseError(
-            f"lab {lab.name!r} has {_count_workers(lab)} workers of {lab.description}; up cannot "
-            f"change their number to {workers}",
-            again,
-        )
-
-
-def _check_stand_ins(lab: LabState) -> None:
-    folders = [Path(one.key).parent for one in lab.repositories.values()]
-    served = all(folder.is_dir() for folder in folders)
-    if not served or lab.repository_uri != repository.ensure().uri:
-        raise WrongUseError(
-            f"lab {lab.name!r} was created with other simulated software than this checkout has",
-            f"lockstep lab --name {lab.name} down, then up again",
-        )
-
-
 def _node(lab: LabState, number: int) -> Node:
     """Return a node by number: 0 is the head, 1 to MOST_WORKERS are workers."""
     if number == 0:
@@ -178,15 +115,23 @@ def _node(lab: LabState, number: int) -> Node:
     )
 
 
-def _create(name: str, workers: int, os_name: str, kernel: Kernel) -> LabState:
+def _create(
+    name: str, workers: int | None, os_name: str, kernel: Kernel, kubernetes: list[str] | None
+) -> LabState:
     def prepare(lab: LabState) -> None:
-        lab.nodes = [_node(lab, number) for number in range(workers + 1)]
+        number = workers or wishes.DEFAULT_WORKERS
+        lab.nodes = [_node(lab, place) for place in range(number + 1)]
 
-    return _create_with(name, os_name, kernel, prepare)
+    return _create_with(name, os_name, kernel, prepare, kubernetes)
 
 
 def _create_described(
-    name: str, workers: int | None, os_name: str | None, kernel: Kernel, inventory: str
+    name: str,
+    workers: int | None,
+    os_name: str | None,
+    kernel: Kernel,
+    inventory: str,
+    kubernetes: list[str] | None,
 ) -> LabState:
     from lab import description  # it imports all of Lockstep's plan, which no other command needs
 
@@ -198,16 +143,20 @@ def _create_described(
             "description names",
             f"lockstep lab --name {name} up --description {inventory}",
         )
-
-    return _create_with(name, release, kernel, partial(description.prepare, found, workers))
+    prepare = partial(description.prepare, found, workers)
+    return _create_with(name, release, kernel, prepare, kubernetes)
 
 
 def _create_with(
-    name: str, os_name: str, kernel: Kernel, prepare: Callable[[LabState], None]
+    name: str,
+    os_name: str,
+    kernel: Kernel,
+    prepare: Callable[[LabState], None],
+    kubernetes: list[str] | None,
 ) -> LabState:
     """Create a lab; ``prepare`` gives it its nodes."""
     try:
-        shared_host.join(name)
+        shared_host.join(name, with_registry=bool(kubernetes))
         chosen = image.ensure(os_name)
         disks = disk_image.ensure(chosen) if kernel == "own" else None
         packages = repository.ensure()
@@ -232,6 +181,8 @@ def _create_with(
             hardware=hardware.own_hardware() if disks else hardware.shared_hardware(),
             nodes=[],
         )
+        if kubernetes:
+            lab.kubernetes = prepared.prepare(kubernetes, chosen, packages)
         prepare(lab)
         # Save the state first: if this process is killed, `down` knows what to remove.
         state.save(lab)
@@ -248,12 +199,12 @@ def _create_with(
 
 
 def _complete(lab: LabState, workers: int) -> LabState:
-    new = [_node(lab, number) for number in range(_count_workers(lab) + 1, workers + 1)]
+    new = [_node(lab, number) for number in range(wishes.count_workers(lab) + 1, workers + 1)]
     new_names = {node.name for node in (*new, *lab.nodes) if not node.made}
     lab.nodes += new
     state.save(lab)
     try:
-        shared_host.join(lab.name)
+        shared_host.join(lab.name, with_registry=lab.kubernetes is not None)
         if new and lab.kernel == "own":
             disks = disk_image.ensure(image.Image(Path(lab.image)))
             lab.disks = str(disks.folder)
@@ -396,5 +347,5 @@ def power(lab: LabState, node: Node, *, off: bool, on: bool) -> None:
         # After a reboot of the host, the disk's mount and the network are gone as well.
         network.make_switch(lab)
         provider.create(lab, node)
-        shared_host.join(lab.name)
+        shared_host.join(lab.name, with_registry=lab.kubernetes is not None)
         boot(lab, [node], provider)

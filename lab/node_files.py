@@ -10,6 +10,7 @@ from pathlib import Path
 from lab import cgroups, gpus, places
 from lab.commands import run
 from lab.image import USER
+from lab.kubernetes import machine
 from lab.state import LabState, Node
 
 # Settings for container engines on an overlay without control group controllers. They depend on
@@ -86,11 +87,15 @@ def write_identity(state: LabState, node: Node, root: Path) -> None:
     if node.role == "worker" and node.gpus is not None:
         archive = _driver_in(state.archive_versions)
         gpus.install(root, node.name, node.gpus, archive, state.hardware["worker"])
+    if state.kernel == "shared" and state.kubernetes is not None:
+        machine.install(root)
     if node.role == "worker" and state.kernel == "shared":
         cgroups.install(root)
         for relative, text in CONTAINER_FILES.items():
             path = root / relative
-            if not path.exists():
+            # With Kubernetes, containerd's settings are the role's alone: see ``machine``.
+            containerd = relative.startswith("etc/containerd/")
+            if not path.exists() and not (containerd and state.kubernetes is not None):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
                 path.chmod(0o644)

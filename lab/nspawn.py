@@ -18,6 +18,7 @@ from lab import network, places
 from lab.commands import attempt, run
 from lab.errors import LabError
 from lab.image import HOST_NAME, Image
+from lab.kubernetes import machine as kubernetes_machine
 from lab.processes import ProcessRecord, alive, children, kill, remember, start_recorded
 from lab.provider import CONSOLE_ENVIRONMENT, machine_name
 from lab.removal import remove_tree, unmount_below
@@ -152,6 +153,7 @@ class Nspawn:
             "--system-call-filter=bpf @keyring",
             f"--network-namespace-path=/run/netns/{network.node_namespace(state.name, node.name)}",
             f"--directory={root}",
+            *_bound(state, node),
         ]
         log_path = _log_path(state.name, node.name)
         log_path.parent.mkdir(exist_ok=True)
@@ -291,6 +293,15 @@ class Nspawn:
             identity = root.stat()
             lock = runtime / "locks" / f"inode-{identity.st_dev}:{identity.st_ino}"
             lock.unlink(missing_ok=True)
+
+
+def _bound(state: LabState, node: Node) -> list[str]:
+    """Return nspawn's options for folders that lie on the host's own file system."""
+    if state.kubernetes is None:
+        return []
+    folder = places.node_folder(state.name, node.name) / "containerd"
+    folder.mkdir(exist_ok=True)
+    return [f"--bind={folder}:{kubernetes_machine.BOUND}"]
 
 
 def _is_settled_pid_1(pid: int) -> bool:

@@ -78,7 +78,7 @@ def ensure_beside(own: Repository, several: Iterable[list[Package]]) -> list[Rep
         found = [_ensure(wanted, own.folder) for wanted in several]
         in_use = {one.folder for one in found}
         for lab in places.known_labs():
-            in_use |= {Path(key).parent for key in _keys(state.read_to_remove(lab))}
+            in_use |= {Path(key).parent for key in state.repository_keys(lab)}
         for folder in own.folder.iterdir():
             if folder.is_dir() and folder not in in_use:
                 remove_tree(folder)
@@ -114,12 +114,6 @@ def _delete_outdated(current: Repository) -> None:
     for folder in current.folder.parent.iterdir():
         if folder not in in_use:
             remove_tree(folder)
-
-
-def _keys(used: state.LabState | None) -> list[str]:
-    """Return the keys of the repositories of a lab's description."""
-    served = getattr(used, "repositories", {})
-    return [one.key if isinstance(one, state.Served) else one["key"] for one in served.values()]
 
 
 def build(wanted: Iterable[Package], folder: Path, home: Path) -> None:

@@ -32,6 +32,8 @@ NEEDED_FOR_OWN = {
     "e2fsprogs": "mke2fs",
     "mount": "losetup",
 }
+# The same for labs with Kubernetes.
+NEEDED_FOR_KUBERNETES = {"docker-registry": "docker-registry"}
 # Tests on the host itself: whole runs over ssh, packages of RPM, files of network
 # interfaces, and rules of packet filters.
 NEEDED_FOR_TESTS = {
@@ -58,6 +60,7 @@ NOT_BESIDE = {
 # Package -> its units that would start at the next boot.
 UNITS = {
     "apt-cacher-ng": ("apt-cacher-ng.service",),
+    "docker-registry": ("docker-registry.service",),
     "firewalld": ("firewalld.service",),
     "nftables": ("nftables.service",),
     "openssh-server": ("ssh.service", "ssh.socket"),
@@ -90,14 +93,17 @@ def require_root() -> None:
         )
 
 
-def missing_packages(kernel: Kernel, *, tests: bool = False) -> list[str]:
+def missing_packages(kernel: Kernel, *, tests: bool = False, kubernetes: bool = False) -> list[str]:
     """Return the packages that the host needs for this kind of machines but does not have.
 
     Args:
         kernel: the kind of machines.
         tests: whether the test suites run on this host.
+        kubernetes: whether a lab has Kubernetes.
     """
     needed = {**NEEDED, **NEEDED_FOR_OWN} if kernel == "own" else NEEDED
+    if kubernetes:
+        needed = {**needed, **NEEDED_FOR_KUBERNETES}
     if tests:
         needed = {**needed, **NEEDED_FOR_TESTS}
         for package, pattern in NOT_BESIDE.items():
@@ -114,21 +120,24 @@ def missing_packages(kernel: Kernel, *, tests: bool = False) -> list[str]:
     ]
 
 
-def prepare_host(kernel: Kernel = "shared", *, tests: bool = False) -> list[str]:
+def prepare_host(
+    kernel: Kernel = "shared", *, tests: bool = False, kubernetes: bool = False
+) -> list[str]:
     """Install missing packages; return their names.
 
     Args:
         kernel: the kind of machines.
         tests: whether the test suites run on this host.
+        kubernetes: whether a lab has Kubernetes.
 
     Raises:
         LabError: the host has no apt-get, or the installation failed.
     """
     require_root()
-    missing = missing_packages(kernel, tests=tests)
+    missing = missing_packages(kernel, tests=tests, kubernetes=kubernetes)
     if missing:
         _install(missing)
-        still = missing_packages(kernel, tests=tests)
+        still = missing_packages(kernel, tests=tests, kubernetes=kubernetes)
         if still:
             raise LabError(f"missing even after the installation: {', '.join(still)}")
     return missing

@@ -1,8 +1,9 @@
-"""Resources shared by all labs of a host: the caching proxy and a kernel limit."""
+"""Resources shared by all labs of a host: the caching proxy, the registry and a kernel limit."""
 
 from pathlib import Path
 
 from lab import places, proxy
+from lab.kubernetes import registry
 from lab.removal import remove_tree
 
 # Every systemd uses about six inotify instances, and those of all nodes count for the host's root:
@@ -19,6 +20,10 @@ def _members() -> Path:
     return _folder() / "labs"
 
 
+def _with_registry() -> Path:
+    return _folder() / "kubernetes"
+
+
 def _limit_before() -> Path:
     return _folder() / "inotify_instances_before"
 
@@ -28,11 +33,15 @@ def labs() -> list[str]:
     return sorted(path.name for path in _members().iterdir()) if _members().is_dir() else []
 
 
-def join(lab: str) -> None:
+def join(lab: str, *, with_registry: bool = False) -> None:
     """Register a lab, start the proxy if needed and raise the limit.
 
+    Args:
+        lab: its name.
+        with_registry: whether it needs the container registry.
+
     Raises:
-        LabError: the proxy cannot be started.
+        LabError: the proxy or the registry cannot be started.
     """
     with places.locked(".shared"):
         _members().mkdir(parents=True, exist_ok=True)
@@ -43,14 +52,25 @@ def join(lab: str) -> None:
                 _limit_before().write_text(f"{now}\n")
             LIMIT.write_text(f"{LIMIT_WANTED}\n")
         proxy.start()
+        if with_registry:
+            _with_registry().mkdir(exist_ok=True)
+            (_with_registry() / lab).touch()
+            registry.start()
 
 
 def leave(lab: str) -> None:
-    """Unregister a lab; after the last lab, stop the proxy and restore the limit."""
+    """Unregister a lab; after the last lab, stop the proxy and restore the limit.
+
+    The registry stops after the last lab that needs it.
+    """
     if not _folder().is_dir():
         return
     with places.locked(".shared"):
         (_members() / lab).unlink(missing_ok=True)
+        if (_with_registry() / lab).exists():
+            (_with_registry() / lab).unlink()
+            if not any(_with_registry().iterdir()):
+                registry.stop()
         if labs():
             return
         proxy.stop()

@@ -79,6 +79,34 @@ class Served(BaseModel):
     """Path of versions.json: package name -> versions in the repository, newest last."""
 
 
+class KubernetesRelease(BaseModel):
+    """One minor release of Kubernetes that a lab can install."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    series: str
+    """The minor release: "1.34"."""
+    version: str
+    """The whole version: "1.34.4"."""
+    packages: Served
+    """The repository in place of pkgs.k8s.io/core:/stable:/v1.34/deb/."""
+
+
+class Kubernetes(BaseModel):
+    """What a lab has for Kubernetes: built from the projects' Go modules."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    releases: list[KubernetesRelease]
+    """Oldest first."""
+    registry: str
+    """Address of the registry that has all images, under their names without the host's."""
+    images: dict[str, str]
+    """Name of an image -> its tag, for those that do not have Kubernetes' version."""
+    versions: dict[str, str]
+    """Name of another component -> its version."""
+
+
 class LabState(BaseModel):
     """One lab."""
 
@@ -116,8 +144,15 @@ class LabState(BaseModel):
     """Path of the inventory file that describes the lab's cluster; None: inventories/lab.py."""
     repositories: dict[str, Served] = {}
     """Name of a repository of that description -> the simulated one in its place."""
+    kubernetes: Kubernetes | None = None
+    """None: a lab without ``--kubernetes``."""
     ready: bool = False
     """The first ``up`` has finished and reached all nodes."""
+
+    def every_repository(self) -> list[Served]:
+        """Return the repositories beside the lab's own."""
+        releases = self.kubernetes.releases if self.kubernetes else []
+        return [*self.repositories.values(), *(one.packages for one in releases)]
 
     def node(self, name: str) -> Node:
         """Return the node with this name.
@@ -186,6 +221,16 @@ def read_to_remove(name: str) -> LabState | None:
             f"kill the processes manually (ip netns pids lockstep-{name}-...), then delete "
             f"{places.lab_folder(name)}",
         ) from invalid
+
+
+def repository_keys(name: str) -> list[str]:
+    """Return the keys of a lab's repositories beside its own, for a state of any version."""
+    if read_to_remove(name) is None:
+        return []
+    data = json.loads(path_of(name).read_text())
+    releases = (data.get("kubernetes") or {}).get("releases", [])
+    served = [*data.get("repositories", {}).values(), *(one["packages"] for one in releases)]
+    return [one["key"] for one in served]
 
 
 def load(name: str | None = None) -> LabState:

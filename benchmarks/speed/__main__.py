@@ -37,7 +37,7 @@ from benchmarks.speed.peers import Peers
 from benchmarks.speed.tasks import DEPLOY, Cluster, NoLabError
 from lab import state
 from lab.errors import LabError
-from lab.lifecycle import MOST_WORKERS
+from lab.wishes import MOST_WORKERS
 from lockstep.fast_path import inventory_name, wanted
 
 EXIT_FAILED = 1

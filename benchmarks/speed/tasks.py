@@ -20,8 +20,8 @@ from benchmarks.speed.nodes import on
 from benchmarks.speed.paths import INVENTORY, ROOT, program
 from benchmarks.speed.peers import Peers
 from lab import state
-from lab.lifecycle import MOST_WORKERS
 from lab.state import LabState
+from lab.wishes import MOST_WORKERS
 from lockstep import secrets
 from lockstep.files import managed
 from lockstep.inventory import load

@@ -40,7 +40,8 @@ class Family:
     module: str
     """The Go module of the programs; its version in go.mod is that of the family."""
     linker: str = ""
-    """More options of go's -ldflags; ``{version}`` is the family's."""
+    """More options of go's -ldflags: ``{version}``, ``{major}`` and ``{minor}`` are the family's,
+    ``{path/of/a/module}`` is the version of another module of go.mod."""
     cgo: bool = False
     sources: tuple[str, ...] = ()
     """Folders and files of the module that packages need as well: units, package scripts."""
@@ -52,11 +53,30 @@ class Family:
         Raises:
             LabError: go.mod does not require the module.
         """
+        return self.version_of(self.module)
+
+    def version_of(self, module: str) -> str:
+        """Return the version of a module that go.mod requires, without "v".
+
+        Raises:
+            LabError: go.mod does not require the module.
+        """
         path = self.folder / "go.mod"
-        found = re.search(rf"\s{re.escape(self.module)} v(\S+)", path.read_text())
+        found = re.search(rf"^\s(?:require )?{re.escape(module)} v(\S+)", path.read_text(), re.M)
         if found is None:
-            raise LabError(f"{path}: has no version of {self.module}")
+            raise LabError(f"{path}: has no version of {module}")
         return found.group(1)
+
+    @property
+    def linker_options(self) -> str:
+        """Return ``linker`` with its versions."""
+        major, minor = (*self.version.split("."), "")[:2]
+        named = {"version": self.version, "major": major, "minor": minor}
+        return re.sub(
+            r"\{([^}]+)\}",
+            lambda found: named.get(found[1]) or self.version_of(found[1]),
+            self.linker,
+        )
 
     @property
     def go(self) -> toolchain.Version:
@@ -102,7 +122,7 @@ def ensure(family: Family) -> Built:
 
 
 def _options(family: Family) -> list[str]:
-    linker = f"-s -w {family.linker.replace('{version}', family.version)}".strip()
+    linker = f"-s -w {family.linker_options}".strip()
     # No paths of this machine and no state of this repository in the programs.
     return ["-trimpath", "-buildvcs=false", "-ldflags", linker]
 

@@ -1,0 +1,1 @@
+"""Kubernetes in the lab: programs, packages, container images, their registry, and the machines."""
