@@ -12,6 +12,7 @@ import pytest
 
 from lab import places
 from lab.errors import LabError
+from lab.kubernetes import families as kubernetes
 from lab.programs import build, toolchain
 from lab.programs.build import Family
 from lab.standins import toolkit
@@ -106,6 +107,16 @@ def test_go_mod_names_the_module(family: Family) -> None:
         build.ensure(replace(family, module="example.invalid/other"))
 
 
+def test_the_linker_gets_versions(family: Family) -> None:
+    other = "example.invalid/other"
+    text = GO_MOD.replace("require", f"require (\n\t{other} v4.5.6 // indirect\n)\n\nrequire", 1)
+    (family.folder / "go.mod").write_text(text)
+    linker = f"-X a={{version}} -X b={{major}}.{{minor}} -X c={{{other}}}"
+    assert replace(family, linker=linker).linker_options == "-X a=1.2.3 -X b=1.2 -X c=4.5.6"
+    with pytest.raises(LabError, match="has no version of unknown"):
+        _ = replace(family, linker="-X a={unknown}").linker_options
+
+
 def test_builds_that_nobody_uses_go(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     first = build.ensure(family)
     os.utime(first.folder, (0, 0))
@@ -152,11 +163,23 @@ def test_without_go_and_without_a_network(tmp_path: Path, monkeypatch: pytest.Mo
     assert "install Go 1.26.0 or newer" in str(raised.value.next_step)
 
 
-@pytest.mark.parametrize("family", toolkit.FAMILIES, ids=lambda found: found.folder.name)
+FAMILIES = (*toolkit.FAMILIES, *kubernetes.EVERY)
+
+
+def test_every_folder_is_a_family() -> None:
+    folders = {path.parent for path in Path(build.__file__).parent.glob("*/go.mod")}
+    assert {family.folder for family in FAMILIES} == folders
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda found: found.folder.name)
 def test_the_wheel_is_new_enough_for_every_family(family: Family) -> None:
     assert toolchain.read_version(toolchain.WHEEL.read_text().partition("==")[2]) >= family.go
-    assert family.folder.name.endswith("_".join(family.version.split(".")[:2]))
+    if family.folder.name[-1].isdigit():  # one folder per release
+        assert family.folder.name.endswith("_".join(family.version.split(".")[:2]))
     # Each sum is there: go neither asks nor writes while it builds.
     sums = (family.folder / "go.sum").read_text()
-    wanted = re.findall(r"^\t(\S+ v\S+)", (family.folder / "go.mod").read_text(), re.M)
-    assert [one for one in wanted if f"{one} h1:" not in sums] == []
+    text = (family.folder / "go.mod").read_text()
+    replaced = dict(re.findall(r"^\t(\S+) => (\S+ v\S+)$", text, re.M))
+    wanted = re.findall(r"^\t(\S+) (v\S+)", text, re.M)
+    named = [replaced.get(module, f"{module} {version}") for module, version in wanted]
+    assert [one for one in named if f"{one} h1:" not in sums] == []

@@ -1,0 +1,217 @@
+"""Parts of a lab's Kubernetes that need no machine: images, state, command line, containers."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lab import gpus, node_files, places, state, wishes
+from lab.errors import WrongUseError
+from lab.kubernetes import families, machine, oci, prepared
+from lab.kubernetes.oci import Image
+from lab.state import Hardware, Kubernetes, KubernetesRelease, LabState, Node, Served
+
+LIGHT_CONTAINER = gpus.ON_NODE / "light_container.py"
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKSTEP_LAB_DIR", str(tmp_path / "lab"))
+
+
+def kubernetes(*series: str) -> Kubernetes:
+    """What a lab with these releases has."""
+    return Kubernetes(
+        releases=[
+            KubernetesRelease(
+                series=one,
+                version=f"{one}.4",
+                packages=Served(uri="http://x/", key=f"/{one}/key.asc", versions="/versions.json"),
+            )
+            for one in series
+        ],
+        registry="http://[::1]:1",
+        images={},
+        versions={},
+    )
+
+
+def lab(with_kubernetes: Kubernetes | None = None) -> LabState:
+    """A lab without nodes."""
+    hardware = Hardware(
+        sockets=1, cores_per_socket=2, threads_per_core=1, numa_nodes=1, memory_mib=1
+    )
+    return LabState(
+        name="test-one",
+        os="debian_13",
+        prefix="fd00::/64",
+        fabric_prefix="fd01::/64",
+        ssh_key="/key",
+        known_hosts="/known_hosts",
+        ssh_config="/ssh_config",
+        archive_versions="/packages.json",
+        repository_uri="http://x/",
+        repository_key="/own/key.asc",
+        repository_versions="/versions.json",
+        image="/image",
+        hardware={"head": hardware, "worker": hardware},
+        nodes=[],
+        kubernetes=with_kubernetes,
+    )
+
+
+# --- state and command line -----------------------------------------------------------------------
+
+
+def test_a_state_from_before_kubernetes_is_readable() -> None:
+    old = json.loads(lab().model_dump_json())
+    del old["kubernetes"]
+    assert LabState.model_validate(old).kubernetes is None
+
+
+def test_repositories_of_kubernetes_are_in_use_also_for_another_version() -> None:
+    made = lab(kubernetes("1.33", "1.34"))
+    state.save(made)
+    assert state.repository_keys("test-one") == ["/1.33/key.asc", "/1.34/key.asc"]
+    assert [one.key for one in made.every_repository()] == ["/1.33/key.asc", "/1.34/key.asc"]
+    newer = json.loads(made.model_dump_json()) | {"a_later_field": 1}
+    state.path_of("test-one").write_text(json.dumps(newer))
+    assert state.repository_keys("test-one") == ["/1.33/key.asc", "/1.34/key.asc"]
+    assert state.repository_keys("test-other") == []
+
+
+def test_releases_of_the_command_line() -> None:
+    known = list(families.KUBERNETES)
+    assert prepared.read_series(",".join(reversed(known))) == known
+    with pytest.raises(WrongUseError, match=r"--kubernetes 1\.20: expected minor releases"):
+        prepared.read_series("1.20")
+
+
+def test_an_existing_lab_keeps_its_releases() -> None:
+    made = lab(kubernetes("1.34"))
+    wishes.check_against(made, None, None, None, None)
+    wishes.check_against(made, None, None, None, ["1.34"])
+    for other, wanted in ((lab(), ["1.34"]), (made, ["1.33", "1.34"])):
+        with pytest.raises(WrongUseError, match="requires all nodes to be recreated"):
+            wishes.check_against(other, None, None, None, wanted)
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def test_an_image_is_one_layer_with_its_files(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "usr/bin").mkdir(parents=True)
+    (tree / "usr/bin/nft").write_text("nft")
+    (tree / "bin").symlink_to("usr/bin")
+    program = tmp_path / "proxy"
+    program.write_text("program")
+    image = Image(
+        "registry.invalid/a/proxy",
+        "v1",
+        {"usr/local/bin/proxy": program},
+        links={"usr/bin/sh": "nft"},
+        tree=tree,
+        entrypoint=("/usr/local/bin/proxy",),
+        command=("--help",),
+        user="1:1",
+    )
+    made = oci.ensure(image)
+    assert (made.repository, made.tag) == ("a/proxy", "v1")
+    manifest = json.loads(made.manifest)
+    config, layer = made.blobs
+    assert [manifest["config"]["digest"], manifest["layers"][0]["digest"]] == [
+        config.digest,
+        layer.digest,
+    ]
+    for blob in made.blobs:
+        assert blob.digest == f"sha256:{hashlib.sha256(blob.file.read_bytes()).hexdigest()}"
+    plain = gzip.decompress(layer.file.read_bytes())
+    described = json.loads(config.file.read_bytes())
+    assert described["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(plain).hexdigest()}"]
+    running = described["config"]
+    assert (running["Entrypoint"], running["Cmd"], running["User"]) == (
+        ["/usr/local/bin/proxy"],
+        ["--help"],
+        "1:1",
+    )
+    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+        entries = {entry.name.removeprefix("./"): entry for entry in archive}
+    assert entries["usr/local/bin/proxy"].mode == 0o755
+    assert entries["bin"].linkname == "usr/bin"
+    assert entries["usr/bin/sh"].linkname == "nft"
+    assert entries["tmp"].mode == 0o1777
+    assert all(entry.uid == entry.gid == entry.mtime == 0 for entry in entries.values())
+    assert oci.ensure(image) == made
+
+
+# --- machines -------------------------------------------------------------------------------------
+
+
+def changed(
+    tmp_path: Path, spec: Mapping[str, object], *options: str, controllers: str = ""
+) -> dict[str, object]:
+    """Run the lab's change of a container's specification on a machine with these controllers."""
+    file, script = tmp_path / "controllers", tmp_path / "script.py"
+    file.write_text(f"{controllers}\n")
+    text = LIGHT_CONTAINER.read_text()
+    script.write_text(text.replace("/sys/fs/cgroup/cgroup.controllers", str(file)))
+    (tmp_path / "config.json").write_text(json.dumps(spec))
+    subprocess.run([sys.executable, "-I", script, *options], check=True, cwd=tmp_path)
+    found: dict[str, object] = json.loads((tmp_path / "config.json").read_text())
+    return found
+
+
+def test_the_oom_value_is_one_that_the_machine_may_set(tmp_path: Path) -> None:
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    spec = {"process": {"oomScoreAdj": -1000}, "hostname": "pod"}
+    wanted = {"process": {"oomScoreAdj": own}, "hostname": "pod"}
+    options = ("--log", "/log", "create", "--bundle", str(tmp_path), "name")
+    assert changed(tmp_path, spec, *options) == wanted
+    assert changed(tmp_path, spec, "run", "name") == wanted, "the bundle is the working folder"
+    higher: dict[str, object] = {"process": {"oomScoreAdj": own + 1}}
+    assert changed(tmp_path, higher, "create", f"--bundle={tmp_path}", "name") == higher
+
+
+def test_limits_go_where_the_machine_has_no_controllers(tmp_path: Path) -> None:
+    devices = {"devices": [{"allow": False}]}
+    spec = {"linux": {"resources": {**devices, "cpu": {"shares": 2}}}}
+    assert changed(tmp_path, spec, "create", "x") == {"linux": {"resources": devices}}
+    assert changed(tmp_path, spec, "create", "x", controllers="cpu memory") == spec
+
+
+def test_every_light_machine_of_a_lab_with_kubernetes_is_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_files, "_generate_key", lambda path, comment: None)
+    for made, expected in ((lab(), False), (lab(kubernetes("1.34")), True)):
+        root = tmp_path / f"root-{expected}"
+        for name in ("etc/ssh", "home/ops"):
+            (root / name).mkdir(parents=True)
+        (root / "etc/machine-id").write_text("id\n")
+        for name in ("etc/ssh/ssh_host_ed25519_key", "etc/ssh/ssh_host_ed25519_key.pub"):
+            (root / name).write_text("key\n")
+        made.ssh_key = str(tmp_path / "id")
+        (tmp_path / "id.pub").write_text("public\n")
+        places.node_folder(made.name, "head").mkdir(parents=True, exist_ok=True)
+        node = Node(name="head", role="head", address="fd00::1", fabric_address=None)
+        node_files.write_identity(made, node, root)
+        for name in (machine.RUNC, machine.LIGHT_CONTAINER, machine.PREPARE):
+            assert (root / name).exists() == expected
+            assert not expected or (root / name).stat().st_mode & 0o777 == 0o755
+        wants = root / "etc/systemd/system/sysinit.target.wants" / machine.UNIT
+        assert wants.is_symlink() == expected
+
+
+@pytest.mark.parametrize("text", [machine.RUNC_TEXT, machine.PREPARE_TEXT])
+def test_the_shell_scripts_are_valid(text: str) -> None:
+    subprocess.run(["sh", "-n"], input=text, text=True, check=True)
