@@ -81,7 +81,7 @@ def _has_yum_repositories(plan: NodePlan) -> bool:
 
 
 def _has_slurm(plan: NodePlan) -> bool:
-    return rhel(plan) and plan.spec.scheduler is not None
+    return rhel(plan) and plan.spec.slurm is not None
 
 
 def _keys(plan: NodePlan) -> str:

@@ -19,7 +19,8 @@ from lockstep.describe.values import (
 )
 from lockstep.node.fingerprint.hostlists import expand
 from lockstep.report import fold
-from lockstep.spec.model import Cluster, Partition, Slurm
+from lockstep.spec.model import Cluster
+from lockstep.spec.schedulers import Partition, Slurm
 
 DEFAULT_INTERVAL = 300
 """The value of ``scheduler.health_check_interval_s`` when the field is left out."""

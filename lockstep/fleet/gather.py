@@ -26,7 +26,7 @@ from lockstep.probe.parse import node_of
 from lockstep.probe.record import Reading, Record, Unreachable, only_records
 from lockstep.probe.ship import Request
 from lockstep.report import fold
-from lockstep.spec import NodeRole, Service
+from lockstep.spec import Service
 
 AT_ONCE = 128
 """Maximum number of simultaneous connections, across all processes."""
@@ -269,7 +269,7 @@ def share_of(
         for name in names
     }
     logins = {name: plan.login(name) for name in names}
-    workers = {name for name in names if plan.nodes[name].role is NodeRole.WORKER}
+    workers = {name for name in names if plan.nodes[name].takes_slurm_jobs}
     controller = plan.running(Service.SLURM_CONTROLLER)
     first = "" if controller is None or asked or texts else controller.name
     hashed = [name for name in names if requests[name].fingerprint]

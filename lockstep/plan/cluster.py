@@ -51,7 +51,7 @@ class ClassPlan:
 def class_plan(cluster: Cluster, name: str, hardware: HardwareClass, release: Release) -> ClassPlan:
     """Return the plan of a hardware class on a release."""
     cpus, gpu = cpu.plan(hardware), hardware.nvidia_gpu
-    system_memory_mib = cluster.scheduler.system_memory_mib if cluster.scheduler else 0
+    system_memory_mib = cluster.slurm.system_memory_mib if cluster.slurm else 0
     return ClassPlan(
         name=name,
         hardware=hardware,
@@ -164,7 +164,7 @@ class ClusterPlan:
         return min(
             series_on(self.spec, operating_systems.load(node.release))
             for node in self._nodes
-            if node.role is NodeRole.WORKER or Service.SLURM_CONTROLLER in node.runs
+            if node.scheduler == "slurm" or Service.SLURM_CONTROLLER in node.runs
         )
 
     def host_of(self, service: Service) -> str:

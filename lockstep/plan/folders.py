@@ -31,7 +31,7 @@ def missing_in_packages(plan: NodePlan) -> Mapping[str, Folder | None]:
     return {
         "/var/lib/prometheus": None,
         "/var/lib/prometheus/node-exporter": Folder(),
-        **(OF_SLURM if plan.spec.scheduler is not None else {}),
+        **(OF_SLURM if plan.spec.slurm is not None else {}),
     }
 
 

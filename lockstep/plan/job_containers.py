@@ -56,7 +56,9 @@ def plan(cluster: Cluster, release: Release, node: Node) -> JobContainersPlan:
     The controller also gets pyxis, which its srun needs, and enroot, on which pyxis depends.
     """
     programs = cluster.software.containers.programs
-    if node.role is not NodeRole.WORKER:
+    if node.scheduler == "kubernetes":
+        programs = {}
+    elif node.role is not NodeRole.WORKER:
         starts_jobs = Service.SLURM_CONTROLLER in node.runs and "pyxis" in programs
         programs = {part: programs[part] for part in ("enroot", "pyxis") if starts_jobs}
     return JobContainersPlan(

@@ -62,6 +62,29 @@ class NodePlan:
         return self.role is NodeRole.WORKER
 
     @property
+    def takes_slurm_jobs(self) -> bool:
+        """Whether the node is a worker of Slurm."""
+        return self.node.scheduler == "slurm"
+
+    @property
+    def takes_pods(self) -> bool:
+        """Whether the node is a worker of Kubernetes."""
+        return self.node.scheduler == "kubernetes"
+
+    @property
+    def runs_kubelet(self) -> bool:
+        """Whether the node belongs to Kubernetes: it takes pods, or runs the control plane."""
+        return self.takes_pods or self.runs(Service.KUBERNETES_CONTROL_PLANE)
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The container engines of the node: a worker's declared ones, and that of Kubernetes."""
+        declared = self.spec.software.containers.engines if self.is_worker else ()
+        if self.runs_kubelet and "containerd" not in declared:
+            return (*declared, "containerd")
+        return declared
+
+    @property
     def spec(self) -> Cluster:
         """The complete description of the cluster."""
         return self.cluster.spec
@@ -171,7 +194,14 @@ class NodePlan:
         """A key that is the same for all nodes that differ only in their names and addresses."""
         interfaces = tuple((one.name, one.purpose, one.manager) for one in self.interfaces)
         roles = (tuple(self.roles), tuple(self.managed_or_not))
-        return (self.role, *self.hardware.key, self.node.runs, *roles, interfaces)
+        return (
+            self.role,
+            self.node.scheduler,
+            *self.hardware.key,
+            self.node.runs,
+            *roles,
+            interfaces,
+        )
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return a value that is computed once for all nodes of a kind."""
@@ -284,7 +314,7 @@ class NodePlan:
             },
             "sysctl": self.system.sysctl,
             "listeners": [f"{one.protocol}/{one.port}" for one in self.system.listeners],
-            "slurm": hardware.slurm.to_json() if self.is_worker else None,
+            "slurm": hardware.slurm.to_json() if self.takes_slurm_jobs else None,
             "gpus": list(hardware.gpu_devices),
             "packages": {name: self.software.versions.get(name) for name in self.software.packages},
             "units": list(self.system.units),

@@ -71,7 +71,7 @@ def _has_gdrcopy(node: NodePlan) -> bool:
 
 def _labels(node: NodePlan) -> dict[str, str]:
     devices = catalog.GDRCOPY_LABELS if GDRCOPY_MODULE in modules(node) else {}
-    if node.spec.scheduler is None:
+    if node.spec.slurm is None:
         return dict(devices)
     programs = {
         unit.program: catalog.BIN

@@ -16,10 +16,10 @@ from lockstep.plan import topology
 from lockstep.plan.cpu import CpuPlan
 from lockstep.plan.topology import Topologies
 from lockstep.report import alike, fold
-from lockstep.spec import Cluster, HardwareClass, Node, NodeRole
+from lockstep.spec import Cluster, HardwareClass, Node
 from lockstep.spec.hardware import CgroupUse, Gpu
-from lockstep.spec.model import Partition
 from lockstep.spec.names import cpus, expand
+from lockstep.spec.schedulers import Partition
 
 MUNGE_KEY = "/etc/munge/munge.key"
 SLURMCTLD_PORT = 6817
@@ -167,15 +167,15 @@ def plan(
         all_nodes: the nodes of the cluster.
         classes: hardware class and release -> Slurm's view of the nodes.
     """
-    if cluster.scheduler is None:
+    if cluster.slurm is None:
         return None
-    workers = [node for node in all_nodes if node.role is NodeRole.WORKER]
+    workers = [node for node in all_nodes if node.scheduler == "slurm"]
     kinds = {
         key: fold(node.name for node in nodes)
         for key, nodes in alike(workers, lambda node: (node.hardware, node.release)).items()
     }
     views = [classes[key] for key in kinds]
-    partitions = cluster.scheduler.partitions if workers else ()
+    partitions = cluster.slurm.partitions if workers else ()
     if workers and not partitions:
         every_worker = fold(node.name for node in workers)
         partitions = (Partition(name="batch", nodes=every_worker, default=True),)

@@ -14,9 +14,9 @@ from typing import Literal
 
 from lockstep.catalog import slurm as slurm_catalog
 from lockstep.report import alike, fold
-from lockstep.spec import Cluster, Node, NodeRole
-from lockstep.spec.model import Partition
+from lockstep.spec import Cluster, Node
 from lockstep.spec.names import expand
+from lockstep.spec.schedulers import Partition
 from lockstep.spec.validate_slurm import series_of
 from lockstep.spec.validate_topology import ROOT
 
@@ -122,10 +122,10 @@ def _several(
 
 def objections(cluster: Cluster) -> Iterator[str]:
     """Yield why Slurm is not told which nodes are near each other, although it is declared."""
-    workers = [group for group in cluster.nodes if group.role is NodeRole.WORKER]
+    workers = [group for group in cluster.nodes if cluster.scheduler_of(group) == "slurm"]
     domains = {group.name: cluster.domain_of(group) for group in workers}
     switches = {group.name: group.leaf_switch for group in workers}
-    if cluster.scheduler is None or not (old := _older(cluster, YAML_FROM)):
+    if cluster.slurm is None or not (old := _older(cluster, YAML_FROM)):
         return
     later = f"Slurm {slurm_catalog.text(YAML_FROM)} and later has several topologies"
     if any(domains.values()):

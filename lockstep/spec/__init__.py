@@ -3,8 +3,9 @@
 from lockstep.spec.expand import Node, nodes
 from lockstep.spec.hardware import HardwareClass
 from lockstep.spec.load import load, located
-from lockstep.spec.model import Cluster, NodeRole, Service, Slurm
+from lockstep.spec.model import Cluster, NodeRole, Service
 from lockstep.spec.problem import Problem, message
+from lockstep.spec.schedulers import Slurm
 from lockstep.spec.validate import every_package
 
 __all__ = [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-from netaddr import IPAddress
+from netaddr import IPAddress, IPNetwork
 
 from lockstep.spec import names
 from lockstep.spec.model import Cluster, NodeRole, Service
@@ -33,6 +34,10 @@ class Node:
     """Name of the NVLink domain, whose nodes share GPU memory; "" without one."""
     leaf_switch: str
     """Name of the leaf switch of the fabric; "" without one."""
+    scheduler: Literal["slurm", "kubernetes", ""]
+    """The scheduler that gives jobs to the node; "" on heads, and without one."""
+    pods: IPNetwork | None
+    """Network of the node's pods; None if it has none."""
     group: int
     """Index of the node group in ``Cluster.nodes``, for messages."""
 
@@ -57,6 +62,8 @@ def nodes(cluster: Cluster) -> Iterator[Node]:
                 release=cluster.release_of(group),
                 nvlink_domain=domain,
                 leaf_switch=group.leaf_switch or "",
+                scheduler=cluster.scheduler_of(group),
+                pods=_next_network(group.pods, offset),
                 group=index,
             )
 
@@ -75,6 +82,13 @@ def rail_steps(fabric: Network | None) -> tuple[int, tuple[int, int]]:
 def _later(address: IPAddress, offset: int) -> IPAddress:
     # Integers are faster: netaddr would create an object for every addition.
     return IPAddress(int(address) + offset, address.version)
+
+
+def _next_network(first: IPNetwork | None, offset: int) -> IPNetwork | None:
+    if first is None:
+        return None
+    address = IPAddress(first.first + offset * first.size, first.version)
+    return IPNetwork(f"{address}/{first.prefixlen}")
 
 
 def _on_rails(first: IPAddress | None, offset: int, rails: int, step: int) -> tuple[IPAddress, ...]:

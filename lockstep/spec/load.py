@@ -13,6 +13,7 @@ from lockstep.spec.locate import line_of
 from lockstep.spec.model import EVERY_ROLE, FORMAT, Cluster
 from lockstep.spec.plain import plain_problems
 from lockstep.spec.problem import Problem
+from lockstep.spec.schedulers import SCHEDULER_TAGS
 from lockstep.spec.validate import DeclaredRole, independent
 from lockstep.spec.validate import problems as relations
 from lockstep.spec.validate_names import unknown_roles
@@ -142,8 +143,7 @@ def _problems(
     problems = []
     for detail in error.errors():
         # pydantic appends "[key]" to the path if the key of a dictionary is itself invalid.
-        path = tuple(key for key in detail["loc"] if key not in ("[key]", *TAGS))
-        detail["loc"] = path
+        path = tuple(key for key in detail["loc"] if key not in ("[key]", *TAGS, *SCHEDULER_TAGS))
         found = repr(path[-1] if detail["type"] == "extra_forbidden" else detail["input"])
         if detail["type"] == "missing":
             found = "nothing"

@@ -23,24 +23,24 @@ from lockstep.spec.fields import (
     Memlock,
     Model,
     Name,
+    Network_,
     NodeRange,
     PrometheusDuration,
     SelinuxMode,
-    SlurmTime,
     SysctlValue,
     TimeZone,
     UserName,
 )
 from lockstep.spec.firewall import Firewall
 from lockstep.spec.hardware import Gpu, HardwareClass
+from lockstep.spec.kubernetes import Kubernetes
 from lockstep.spec.networks import Network
+from lockstep.spec.schedulers import Schedulers, Slurm
 from lockstep.spec.site_files import SiteFile
 from lockstep.spec.software import Software
 
 MOST_OPEN_FILES = 0x7FFFFFC0
 """Upper limit of fs.nr_open on 64-bit systems (Linux, fs/file.c: sysctl_nr_open_max)."""
-MOST_MIB = 1 << 32
-"""4 PiB: the memory that the 52-bit physical addresses of x86 and arm64 reach, in MiB."""
 
 
 EVERY_ROLE = "all"
@@ -59,6 +59,7 @@ class Service(enum.Enum):
 
     SLURM_ACCOUNTING = "slurm_accounting"
     SLURM_CONTROLLER = "slurm_controller"
+    KUBERNETES_CONTROL_PLANE = "kubernetes_control_plane"
     PROMETHEUS = "prometheus"
 
 
@@ -83,6 +84,11 @@ class NodeGroup(Model):
     """Services that these heads run."""
     release: Name | None = None
     """Operating system of the nodes; None: ``os.release``."""
+    scheduler: Literal["slurm", "kubernetes"] | None = None
+    """The scheduler of these workers; None: the cluster's only one."""
+    pods: Network_ | None = None
+    """Network of the pods of the first node; the following nodes have the networks after it. Only
+    for nodes of Kubernetes, which need it with the built-in network of pods."""
     nvlink_domain: Name | None = None
     """NVLink domain of the nodes, usually a rack; None: the nodes of this group are one.
 
@@ -159,19 +165,6 @@ class Time(Model):
     """Largest accepted offset of a node's clock, in seconds."""
 
 
-class Partition(Model):
-    """A Slurm partition."""
-
-    name: Name
-    """Name of the partition."""
-    nodes: NodeRange
-    """Workers of the partition, as a range of names."""
-    default: bool = False
-    """Whether jobs that name no partition go here."""
-    max_time: SlurmTime = "UNLIMITED"
-    """Time limit of a job: minutes, HH:MM:SS, D-HH, or UNLIMITED (slurm.conf(5), MaxTime)."""
-
-
 class Deploys(Model):
     """How changes reach the nodes (deploys/cluster.py, head.py and worker.py)."""
 
@@ -191,23 +184,6 @@ class Reboots(Model):
     """Seconds to wait for running jobs before the rollout stops. Jobs are never killed."""
     return_timeout_s: Count = 1800
     """Seconds that a node may take to accept ssh connections again after a reboot."""
-
-
-class Slurm(Model):
-    """Settings of Slurm, the scheduler."""
-
-    kind: Literal["slurm"] = "slurm"
-    """The scheduler."""
-    partitions: tuple[Partition, ...] = ()
-    """Slurm's partitions; empty: a single partition ``batch`` with every worker."""
-    system_memory_mib: Annotated[int, Field(ge=0, le=MOST_MIB)] = 0
-    """Memory reserved for the system on each worker (MemSpecLimit)."""
-    health_check_interval_s: Annotated[int, Field(ge=0, le=65533)] = 300
-    """Seconds between two checks that a node makes of itself; 0: never."""
-    prolog_check: bool = True
-    """Check the node before each job; a failed check drains the node and requeues a batch job."""
-    epilog_check: bool = True
-    """Check the node after each job; a failed check drains the node before the next job."""
 
 
 class Monitoring(Model):
@@ -257,8 +233,8 @@ class Cluster(Model):
     """Package sources, and the versions of what the nodes run."""
     time: Time = Time()
     """Clock synchronization."""
-    scheduler: Slurm | None = None
-    """The scheduler; None: the cluster has none."""
+    scheduler: Schedulers | None = None
+    """The scheduler, or a list of both: Slurm and Kubernetes; None: the cluster has none."""
     monitoring: Monitoring = Monitoring()
     """Metrics and alerts."""
     deploys: Deploys = Deploys()
@@ -294,6 +270,30 @@ class Cluster(Model):
     def manages_nothing(self) -> bool:
         """Whether the site manages every role on every node: Lockstep only checks."""
         return not self.manages_anywhere(EVERY_ROLE)
+
+    @property
+    def schedulers(self) -> tuple[Slurm | Kubernetes, ...]:
+        """The declared schedulers; empty if the cluster has none."""
+        found = self.scheduler
+        if found is None:
+            return ()
+        return found if isinstance(found, tuple) else (found,)
+
+    @property
+    def slurm(self) -> Slurm | None:
+        """The settings of Slurm; None: the cluster does not have it."""
+        return next((one for one in self.schedulers if isinstance(one, Slurm)), None)
+
+    @property
+    def kubernetes(self) -> Kubernetes | None:
+        """The settings of Kubernetes; None: the cluster does not have it."""
+        return next((one for one in self.schedulers if isinstance(one, Kubernetes)), None)
+
+    def scheduler_of(self, group: NodeGroup) -> Literal["slurm", "kubernetes", ""]:
+        """Return the scheduler that gives jobs to the nodes of a group; "" if none does."""
+        if group.role is not NodeRole.WORKER or not self.schedulers:
+            return ""
+        return group.scheduler or self.schedulers[0].kind
 
     def release_of(self, group: NodeGroup) -> str:
         """Return the name of a node group's operating system release."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
-from operator import itemgetter
 from typing import Protocol
 
 from pydantic import BaseModel
@@ -13,14 +12,15 @@ from lockstep.catalog import job_containers, nvidia
 from lockstep.catalog import os as operating_systems
 from lockstep.catalog.nvidia import doca
 from lockstep.catalog.os import Release
-from lockstep.report import alike, fold
+from lockstep.report import fold
 from lockstep.spec import names
 from lockstep.spec.hardware import MEMORY_SHARE
-from lockstep.spec.model import Cluster, NodeRole, Service
+from lockstep.spec.model import Cluster, NodeRole
 from lockstep.spec.problem import Problem, violated
 from lockstep.spec.validate_addresses import address_problems, uncountable
 from lockstep.spec.validate_checks import check_problems, class_problems
 from lockstep.spec.validate_hardware import hardware_problems
+from lockstep.spec.validate_kubernetes import kubernetes_problems
 from lockstep.spec.validate_names import name_problems, too_many
 from lockstep.spec.validate_network import network_problems
 from lockstep.spec.validate_nvlink import nvlink_problems
@@ -28,6 +28,7 @@ from lockstep.spec.validate_processors import too_many_cpus
 from lockstep.spec.validate_rdma import rdma_problems
 from lockstep.spec.validate_release import release_problems
 from lockstep.spec.validate_repositories import repository_problems
+from lockstep.spec.validate_schedulers import scheduler_problems
 from lockstep.spec.validate_slurm import slurm_problems
 from lockstep.spec.validate_software import software_problems
 from lockstep.spec.validate_sysctl import sysctl_problems
@@ -77,8 +78,8 @@ def problems(cluster: Cluster, roles: Iterable[DeclaredRole]) -> list[Problem]:
         *rdma_problems(cluster),
         *_jobs_have_memory(cluster),
         *class_problems(cluster),
-        *_services(cluster),
-        *_scheduler(cluster),
+        *scheduler_problems(cluster),
+        *kubernetes_problems(cluster),
         *_partitions(cluster),
         *slurm_problems(cluster),
         *nvlink_problems(cluster),
@@ -173,13 +174,17 @@ def _versions(cluster: Cluster, roles: Iterable[DeclaredRole]) -> Iterator[Probl
 
 
 def _jobs_have_memory(cluster: Cluster) -> Iterator[Problem]:
-    if cluster.scheduler is None:
-        return
-    reserved = cluster.scheduler.system_memory_mib
-    of_workers = {group.hardware for group in cluster.nodes if group.role is NodeRole.WORKER}
-    for name, hardware in cluster.hardware.items():
+    workers = [group for group in cluster.nodes if group.role is NodeRole.WORKER]
+    reserved_by: dict[tuple[str, int], None] = {}
+    for group in workers:
+        kind = cluster.scheduler_of(group)
+        settings = cluster.slurm if kind == "slurm" else cluster.kubernetes
+        if settings is not None and group.hardware in cluster.hardware:
+            reserved_by[group.hardware, settings.system_memory_mib] = None
+    for name, reserved in reserved_by:
+        hardware = cluster.hardware[name]
         left = hardware.slurm_memory_mib - reserved
-        if name in of_workers and left < hardware.cpus and not too_many_cpus(name, hardware):
+        if left < hardware.cpus and not too_many_cpus(name, hardware):
             yield Problem(
                 ("hardware", name, "memory_mib"),
                 f"{hardware.memory_mib} MiB: {MEMORY_SHARE:.0%} of this, minus "
@@ -209,62 +214,12 @@ def _groups(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def _services(cluster: Cluster) -> Iterator[Problem]:
-    for service, allowed in (
-        (Service.SLURM_CONTROLLER, "one controller (a second one would need shared state)"),
-        (Service.SLURM_ACCOUNTING, "one accounting database"),
-        (Service.PROMETHEUS, "one Prometheus"),
-    ):
-        first, *others = [
-            (name, index)
-            for index, group in enumerate(cluster.nodes)
-            if group.role is NodeRole.HEAD and service in group.runs
-            for name in names.expand(group.name)
-        ] or [("", 0)]
-        for index, further in alike(others, itemgetter(1)).items():
-            more = fold(name for name, _ in further)
-            yield Problem(
-                ("nodes", index, "runs"),
-                f"{service.value} on {first[0]} and {more}",
-                allowed,
-                node=more,
-            )
-
-
-def _scheduler(cluster: Cluster) -> Iterator[Problem]:
-    workers = [group for group in cluster.nodes if group.role is NodeRole.WORKER]
-    found = ((group.name, operating_systems.find(cluster.release_of(group))) for group in workers)
-    able = [name for name, release in found if not release or release.supports("slurm_worker")]
-    if able and cluster.scheduler is None:
-        yield Problem(
-            ("scheduler",),
-            "no scheduler",
-            '{"kind": "slurm"}: nodes with role worker need a scheduler',
-            node=able[0],
-        )
-    for service in (Service.SLURM_CONTROLLER, Service.SLURM_ACCOUNTING):
-        running = [index for index, group in enumerate(cluster.nodes) if service in group.runs]
-        if cluster.scheduler is not None and not running:
-            yield Problem(
-                ("nodes",),
-                f"no node runs {service.value}",
-                f'runs: ["{service.value}"] on a head node',
-            )
-        if cluster.scheduler is None and running:
-            yield Problem(
-                ("nodes", running[0], "runs"),
-                service.value,
-                'set scheduler to {"kind": "slurm"}, which this service needs',
-                node=names.expand(cluster.nodes[running[0]].name)[0],
-            )
-
-
 def _partitions(cluster: Cluster) -> Iterator[Problem]:
-    partitions = cluster.scheduler.partitions if cluster.scheduler else ()
+    partitions = cluster.slurm.partitions if cluster.slurm else ()
     workers = {
         name
         for group in cluster.nodes
-        if group.role is NodeRole.WORKER
+        if cluster.scheduler_of(group) == "slurm"
         for name in names.expand(group.name)
     }
     named = [partition.name for partition in partitions]
@@ -276,7 +231,7 @@ def _partitions(cluster: Cluster) -> Iterator[Problem]:
             yield Problem(
                 (*path, "nodes"),
                 unknown,
-                f"worker nodes: {fold(workers) or 'there are none'}",
+                f"workers of Slurm: {fold(workers) or 'there are none'}",
                 node=unknown,
             )
         again = partition.name in named[:index]

@@ -20,7 +20,7 @@ def nvlink_problems(cluster: Cluster) -> Iterator[Problem]:
     of_slurm = {
         group.hardware
         for group in cluster.nodes
-        if group.role is NodeRole.WORKER and cluster.manages("slurm_worker", group)
+        if cluster.scheduler_of(group) == "slurm" and cluster.manages("slurm_worker", group)
     }
     for name, gpu in cluster.gpus.items():
         kubernetes = gpu.imex == "compute_domains"
@@ -33,7 +33,7 @@ def nvlink_problems(cluster: Cluster) -> Iterator[Problem]:
                 "leave it out: the class does not set multi_node_nvlink",
             ),
             (
-                kubernetes and gpu.multi_node_nvlink and cluster.scheduler and name in of_slurm,
+                kubernetes and gpu.multi_node_nvlink and cluster.slurm and name in of_slurm,
                 ("imex",),
                 f"{gpu.imex} with scheduler slurm",
                 '"host": jobs of Slurm need the IMEX service of the node. ComputeDomains belong to '

@@ -67,7 +67,7 @@ def _unsupported(cluster: Cluster, name: str, release: Release) -> Iterator[Prob
             for engine in cluster.software.containers.engines
         ),
     )
-    slurm = cluster.scheduler is not None and release.supports("slurm_worker")
+    slurm = cluster.slurm is not None and release.supports("slurm_worker")
     if slurm and series_on(cluster, release) < CGROUP_V2_FROM:
         yield from _cgroups(cluster, workers, release)
     for hardware, gpu in gpus.items():
@@ -131,7 +131,7 @@ def _with_packages(cluster: Cluster, release: str) -> Iterable[Setting]:
     os, containers, nvidia = cluster.os, cluster.software.containers, cluster.software.nvidia
     repositories = [repository.name for repository in cluster.software.repositories_on(release)]
     return (
-        (cluster.scheduler, ("scheduler",), "slurm"),
+        (cluster.slurm, ("scheduler",), "slurm"),
         (cluster.software.locked_on(release), ("software", "versions"), "locked versions"),
         (cluster.time.servers, ("time", "servers"), "chrony"),
         (os.automatic_upgrades, ("os", "automatic_upgrades"), "True"),

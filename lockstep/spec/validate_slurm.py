@@ -21,7 +21,7 @@ def slurm_problems(cluster: Cluster) -> Iterator[Problem]:
 
     slurmctld talks to slurmdbd, and slurmd talks to slurmctld.
     """
-    if cluster.scheduler is None:
+    if cluster.slurm is None:
         return
     of_service = {
         service: (index, group)
@@ -38,7 +38,7 @@ def slurm_problems(cluster: Cluster) -> Iterator[Problem]:
             cluster, *controller, "slurmctld", database[1], DAEMONS[Service.SLURM_ACCOUNTING]
         )
     for index, group in enumerate(cluster.nodes):
-        if group.role is NodeRole.WORKER:
+        if cluster.scheduler_of(group) == "slurm":
             yield from _too_far(cluster, index, group, "slurmd", controller[1], "slurmctld")
 
 

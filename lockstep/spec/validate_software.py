@@ -367,7 +367,7 @@ def _containers(cluster: Cluster) -> Iterable[Relation]:
             f"{oldest} or later for pyxis {pyxis}",
         ),
         (
-            pyxis and not cluster.scheduler,
+            pyxis and not cluster.slurm,
             ("pyxis",),
             str(pyxis),
             "leave it out, or add Slurm: pyxis is a Slurm plugin",

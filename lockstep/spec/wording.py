@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Annotated, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Tag
 from pydantic_core import ErrorDetails
 
 from lockstep.spec.model import Cluster
@@ -38,6 +39,8 @@ WORDS = {
 def allowed(detail: ErrorDetails, model: type[BaseModel] = Cluster) -> str:
     """Return the allowed values of the field that caused an error."""
     kind = detail["type"]
+    if kind == "literal_error" and detail["loc"][-2:] == ("[slurm]", "kind"):
+        return "'slurm' or 'kubernetes'"
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
@@ -53,12 +56,30 @@ def _fields(model: object, path: tuple[int | str, ...]) -> str:
 
 
 def _inner(model: object, key: int | str) -> object:
-    """Return the model of a field, or of an item of a list or dictionary."""
+    """Return the model of a field, or of an item of a list or dictionary.
+
+    Where a field has several forms, each with a tag (``SCHEDULER_TAGS``), the next key is that tag.
+    """
+    tagged = [one for one in get_args(model) if _tag(one) == key]
+    if tagged:
+        return _model(tagged[0])
     annotation = getattr(model, "model_fields", {}).get(key)
-    inner: object = annotation.annotation if annotation is not None else model
+    return _model(annotation.annotation if annotation is not None else model)
+
+
+def _model(inner: object) -> object:
     while not hasattr(inner, "model_fields"):
-        arguments = [a for a in getattr(inner, "__args__", ()) if a not in (type(None), ...)]
-        if not arguments:
-            return None
+        arguments = [a for a in get_args(inner) if a not in (type(None), ...)]
+        if get_origin(inner) is Annotated:
+            inner = arguments[0]
+            continue
+        if not arguments or all(map(_tag, arguments)):
+            return inner
         inner = arguments[-1]
     return inner
+
+
+def _tag(annotation: object) -> str:
+    """Return the tag of one form of a field; "" if it has none."""
+    given = getattr(annotation, "__metadata__", ())
+    return next((one.tag for one in given if isinstance(one, Tag)), "")

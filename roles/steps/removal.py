@@ -63,7 +63,7 @@ def _busy(plan: NodePlan, job_steps: int) -> str:
         return ""
     if job_steps:
         return "job steps are running on the node"
-    if plan.spec.scheduler is None:
+    if not plan.takes_slurm_jobs:
         return ""
     hold = ask(hold_state(plan.name))
     if hold.jobs is None or not hold.states:

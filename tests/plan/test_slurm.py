@@ -10,7 +10,7 @@ from lockstep.files import managed
 from lockstep.plan import ClusterPlan, cpu, slurm
 from lockstep.plan.slurm import SlurmPlan
 from lockstep.plan.topology import Topologies
-from lockstep.spec.model import Partition
+from lockstep.spec.schedulers import Partition
 from tests.plan.example import machine, planned
 from tests.spec.nvidia_example import description
 

@@ -611,7 +611,7 @@ CASES = [
         "nodes[2].adress (node worker[1-4])",
         "'adress'",
         "one of name, role, hardware, management, fabric, management_second, fabric_second, "
-        "runs, release, nvlink_domain, leaf_switch, unmanaged",
+        "runs, release, scheduler, pods, nvlink_domain, leaf_switch, unmanaged",
     ),
     Wrong(
         "unknown OS release",
@@ -724,7 +724,7 @@ CASES = [
         '"runs": ["grafana"]',
         "nodes[1].runs[0] (node head2)",
         "'grafana'",
-        "'slurm_accounting', 'slurm_controller' or 'prometheus'",
+        "'slurm_accounting', 'slurm_controller', 'kubernetes_control_plane' or 'prometheus'",
     ),
     Wrong(
         "partition with unknown nodes",

@@ -39,7 +39,7 @@ from lockstep.checks.slurm_states import (
 )
 from lockstep.plan.job_containers import PYXIS_PACKAGE, PYXIS_PLUGSTACK
 from lockstep.probe.record import MISSING, Unread, item
-from lockstep.spec import NodeRole, Service
+from lockstep.spec import Service
 
 
 def not_asked(rule: str) -> tuple[Cause, ...]:
@@ -56,14 +56,12 @@ def concerned(view: View) -> bool:
 
     The controller's record lists the states of all workers.
     """
-    return view.plan.spec.scheduler is not None and (
-        view.plan.role is NodeRole.WORKER or view.is_controller
-    )
+    return view.plan.spec.slurm is not None and (view.plan.takes_slurm_jobs or view.is_controller)
 
 
 def seen_by_slurm(view: View) -> Value | None:
     """Return the controller's entry for a worker; None for other nodes."""
-    nodes = view.at_controller("slurm.nodes") if view.plan.role is NodeRole.WORKER else None
+    nodes = view.at_controller("slurm.nodes") if view.plan.takes_slurm_jobs else None
     if not isinstance(nodes, dict):
         return nodes
     unknown = Unread(unread="the controller does not know the node")
@@ -105,7 +103,7 @@ KEYS = {
 
 
 def _node_expected(view: View) -> dict[str, JsonValue]:
-    if view.plan.role is not NodeRole.WORKER or seen_by_slurm(view) is None:
+    if not view.plan.takes_slurm_jobs or seen_by_slurm(view) is None:
         return {}
     plan = view.plan.hardware.slurm
     return {
@@ -208,11 +206,7 @@ RULES = (
             "controller",
         ),
         # On a worker with its own files, file.content checks them.
-        applies=lambda view: (
-            view.plan.spec.scheduler is not None
-            and view.plan.role is NodeRole.WORKER
-            and view.plan.cluster.configless
-        ),
+        applies=lambda view: view.plan.takes_slurm_jobs and view.plan.cluster.configless,
         explained_by=(
             Cause("file.content", device=FILE, at=CONTROLLER),
             # slurmctld has not read its file again, and hands out the one that it has read.

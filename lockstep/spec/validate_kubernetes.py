@@ -1,0 +1,222 @@
+"""Validates the settings of Kubernetes: versions, networks, and what its nodes need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from netaddr import IPNetwork
+
+from lockstep.spec import names
+from lockstep.spec.kubernetes import SERIES, Kubernetes
+from lockstep.spec.model import Cluster, NodeGroup, NodeRole, Service
+from lockstep.spec.problem import Problem, violated
+
+LARGEST_SERVICE_BITS = 20
+"""Bits of a Service's address after the prefix; the API server refuses more
+(cmd/kube-apiserver/app/options/validation.go: maxCIDRBits)."""
+CONTROL_PLANES = (1, 3, 5)
+"""Nodes of a control plane whose etcd keeps a majority when one of them is lost (etcd.io, FAQ)."""
+
+
+def kubernetes_problems(cluster: Cluster) -> Iterator[Problem]:
+    """Find settings of Kubernetes that contradict each other or the nodes."""
+    found = cluster.kubernetes
+    if found is None:
+        for index, group in enumerate(cluster.nodes):
+            yield from violated(
+                ("nodes", index),
+                (group.pods, ("pods",), str(group.pods), "leave it out: there is no Kubernetes"),
+                node=group.name,
+            )
+        return
+    here = _path(cluster, found)
+    yield from _settings(cluster, found, here)
+    yield from _control_plane(cluster, found, here)
+    yield from _pods(cluster, found, here)
+
+
+def _path(cluster: Cluster, settings: Kubernetes) -> tuple[str | int, ...]:
+    """Return where the description has the settings of Kubernetes."""
+    if isinstance(cluster.scheduler, tuple):
+        return ("scheduler", cluster.scheduler.index(settings))
+    return ("scheduler",)
+
+
+def _settings(
+    cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]
+) -> Iterator[Problem]:
+    management = cluster.networks.get("management")
+    version = management.prefix.version if management else settings.pod_prefix.version
+    bits = (32 if settings.service_prefix.version == 4 else 128) - settings.service_prefix.prefixlen
+    series = ".".join(settings.version.split(".")[:2])
+    kubelet = settings.kubelet
+    yield from violated(
+        here,
+        (
+            series not in SERIES or len(settings.version.split(".")) != 3,
+            ("version",),
+            settings.version,
+            f"a version of {' or '.join(SERIES)}, such as {SERIES[-1]}.0",
+        ),
+        *(
+            (
+                prefix.version != version,
+                (field,),
+                str(prefix),
+                f"an IPv{version} network, as the management network",
+            )
+            for field, prefix in (
+                ("pod_prefix", settings.pod_prefix),
+                ("service_prefix", settings.service_prefix),
+            )
+        ),
+        (
+            bits > LARGEST_SERVICE_BITS,
+            ("service_prefix",),
+            str(settings.service_prefix),
+            f"at most 2^{LARGEST_SERVICE_BITS} addresses: a prefix of at least "
+            f"/{108 if settings.service_prefix.version == 6 else 12}",
+        ),
+        (
+            kubelet.image_gc_low_percent >= kubelet.image_gc_high_percent,
+            ("kubelet", "image_gc_low_percent"),
+            str(kubelet.image_gc_low_percent),
+            f"less than image_gc_high_percent, {kubelet.image_gc_high_percent}",
+        ),
+        (
+            settings.system_memory_mib <= 100,
+            ("system_memory_mib",),
+            str(settings.system_memory_mib),
+            "more than 100 MiB: the kubelet evicts pods when less is left",
+        ),
+    )
+    networks = [
+        ("pod_prefix", settings.pod_prefix),
+        ("service_prefix", settings.service_prefix),
+        *((f"networks.{name}", one.prefix) for name, one in cluster.networks.items()),
+    ]
+    for (name, first), (other, second) in combinations(networks, 2):
+        if not name.startswith("networks.") and _overlap(first, second):
+            yield Problem((*here, name), str(first), f"a network outside of {other}, {second}")
+
+
+def _control_plane(
+    cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]
+) -> Iterator[Problem]:
+    heads = [
+        name
+        for group in cluster.nodes
+        if group.role is NodeRole.HEAD and Service.KUBERNETES_CONTROL_PLANE in group.runs
+        for name in names.expand(group.name)
+    ]
+    management = cluster.networks.get("management")
+    address = settings.virtual_address
+    taken = {group.management for group in cluster.nodes}
+    yield from violated(
+        here,
+        (
+            len(heads) > 1 and address is None,
+            ("virtual_address",),
+            "nothing",
+            f"an address of the management network: {len(heads)} nodes run the control plane, and "
+            "kubelets need one address for all of them",
+        ),
+        (
+            address is not None and management is not None and address not in management.prefix,
+            ("virtual_address",),
+            str(address),
+            f"an address in the management network, {management.prefix if management else ''}",
+        ),
+        (
+            address is not None and address in taken,
+            ("virtual_address",),
+            str(address),
+            "an address that no node has",
+        ),
+    )
+    if heads and len(heads) not in CONTROL_PLANES:
+        index = next(
+            at
+            for at, group in enumerate(cluster.nodes)
+            if Service.KUBERNETES_CONTROL_PLANE in group.runs
+        )
+        yield Problem(
+            ("nodes", index, "runs"),
+            f"{len(heads)} nodes run kubernetes_control_plane",
+            "1, 3 or 5 nodes: etcd needs a majority",
+        )
+
+
+def _pods(cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]) -> Iterator[Problem]:
+    seen: list[tuple[str, Range]] = []
+    for index, group in enumerate(cluster.nodes):
+        member = _is_member(cluster, group)
+        needs = member and settings.network == "bridge"
+        whole = _of_group(group)
+        yield from violated(
+            ("nodes", index),
+            (
+                needs and group.pods is None,
+                ("pods",),
+                "nothing",
+                f"the network of the pods of {names.expand(group.name)[0]}, a part of "
+                f"{settings.pod_prefix}",
+            ),
+            (
+                not member and group.pods is not None,
+                ("pods",),
+                str(group.pods),
+                "leave it out: these nodes do not belong to Kubernetes",
+            ),
+            (
+                member and whole is not None and not _inside(whole, settings.pod_prefix),
+                ("pods",),
+                str(group.pods),
+                f"a network in pod_prefix, {settings.pod_prefix}, with room for "
+                f"{len(names.expand(group.name))} nodes",
+            ),
+            *(
+                (
+                    member and whole is not None and _meets(whole, other),
+                    ("pods",),
+                    str(group.pods),
+                    f"a network apart from those of the pods of {name}",
+                )
+                for name, other in seen
+            ),
+            node=group.name,
+        )
+        if member and whole is not None:
+            seen.append((group.name, whole))
+
+
+Range = tuple[int, int]
+
+
+def _of_group(group: NodeGroup) -> Range | None:
+    """Return the first and the last address of the pods of a group."""
+    if group.pods is None:
+        return None
+    size = group.pods.size * len(names.expand(group.name))
+    return (group.pods.first, group.pods.first + size - 1)
+
+
+def _inside(whole: Range, prefix: IPNetwork) -> bool:
+    return bool(whole[0] >= prefix.first and whole[1] <= prefix.last)
+
+
+def _meets(one: Range, other: Range) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def _overlap(one: IPNetwork, other: IPNetwork) -> bool:
+    return bool(one.version == other.version and (one in other or other in one))
+
+
+def _is_member(cluster: Cluster, group: NodeGroup) -> bool:
+    """Return whether the nodes of a group belong to Kubernetes."""
+    return (
+        cluster.scheduler_of(group) == "kubernetes"
+        or Service.KUBERNETES_CONTROL_PLANE in group.runs
+    )
