@@ -10,11 +10,14 @@ plan: NodePlan = host.data.plan
 
 ROLES = (
     "boot_loader",
+    "container_runtime",
     "cpu_sets",
     "enroot",
     "firewall",
     "hugepages",
     "kernel",
+    "kubernetes_control_plane",
+    "kubernetes_node",
     "munge",
     "network",
     "node_exporter",

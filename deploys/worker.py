@@ -25,6 +25,8 @@ ROLES = (
     "gpu_settings",
     "hugepages",
     "kernel",
+    "kubernetes_node",
+    "kubernetes_worker",
     "module_signing",
     "munge",
     "network",

@@ -32,8 +32,15 @@ MUNGE_KEY_BYTES = 128
 MODE = 0o600
 """Mode of the secrets file."""
 
+KUBERNETES = "kubernetes/"
+"""Prefix of the names of Kubernetes' secrets in the file."""
+
 TITLES: Mapping[str, str] = {"munge_key": "munge key", "database_password": "database password"}
 """Field of ``Secrets`` and of the file -> its name in messages."""
+AUTHORITIES = "kubernetes"
+"""Stands for all secrets of Kubernetes, which only clusters with Kubernetes have."""
+EVERY_TITLE: Mapping[str, str] = {**TITLES, AUTHORITIES: "certificate authorities of Kubernetes"}
+"""Like ``TITLES``, with what only some clusters have."""
 
 
 class SecretsUnsafe(Exception):
@@ -49,6 +56,10 @@ class Secrets:
     module_key: bytes | None = field(default=None, repr=False)
     """The site's private key for kernel modules; None if the description has none, or if this
     machine lacks the file."""
+
+    kubernetes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Path below /etc/kubernetes/pki -> a certificate authority or a key of Kubernetes; empty if
+    the cluster had no Kubernetes when its secrets were made."""
 
     @cached_property
     def munge_key_sha256(self) -> str:
@@ -92,6 +103,11 @@ def existing(
         base64.b64decode(found["munge_key"]),
         found["database_password"],
         None if module_key is None else _module_key(*module_key),
+        {
+            name.removeprefix(KUBERNETES): value.encode("ascii")
+            for name, value in found.items()
+            if name.startswith(KUBERNETES)
+        },
     )
 
 
@@ -185,9 +201,12 @@ def _read(path: Path) -> dict[str, str] | None:
 
 
 def complete(
-    cluster: str, folder: str | None = None, munge_key: bytes | None = None
+    cluster: str,
+    folder: str | None = None,
+    munge_key: bytes | None = None,
+    kubernetes: bool = False,
 ) -> tuple[str, ...]:
-    """Generate the secrets that this machine lacks, and return their names (keys of ``TITLES``).
+    """Generate the secrets that this machine lacks, and return their names (``EVERY_TITLE``).
 
     Safe to call in parallel: all callers on this machine have the same secrets afterwards.
 
@@ -195,6 +214,7 @@ def complete(
         cluster: the name of the cluster.
         folder: ``secrets_dir`` of the description.
         munge_key: the key of nodes that other tools have set up, instead of a new one.
+        kubernetes: whether the cluster has Kubernetes, which needs certificate authorities.
 
     Raises:
         SecretsUnsafe: as in ``existing``; an incomplete file is completed. Or this machine has
@@ -202,15 +222,19 @@ def complete(
         OSError: the file cannot be written, or its folder cannot be locked.
     """
     path = store(cluster, folder)
-    if munge_key is None and not _missing(_read(path)):
+    if munge_key is None and not _missing(_read(path), kubernetes):
         return ()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _locked(path.parent):
-        return _generate(path, munge_key)
+        return _generate(path, munge_key, kubernetes)
 
 
-def _missing(found: Mapping[str, str] | None) -> tuple[str, ...]:
-    return tuple(name for name in TITLES if found is None or name not in found)
+def _missing(found: Mapping[str, str] | None, kubernetes: bool) -> tuple[str, ...]:
+    """Return the names of the secrets that a file lacks."""
+    missing = [name for name in TITLES if found is None or name not in found]
+    if kubernetes and not any(name.startswith(KUBERNETES) for name in found or ()):
+        missing.append(AUTHORITIES)
+    return tuple(missing)
 
 
 @contextlib.contextmanager
@@ -238,10 +262,10 @@ def key_of_nodes(path: Path) -> bytes:
     return key
 
 
-def _generate(path: Path, munge_key: bytes | None) -> tuple[str, ...]:
+def _generate(path: Path, munge_key: bytes | None, kubernetes: bool) -> tuple[str, ...]:
     """Write the secrets that the file lacks; the caller has locked its folder."""
     found = _read(path)
-    missing = _missing(found)
+    missing = _missing(found, kubernetes)
     key = base64.b64encode(munge_key or secrets.token_bytes(MUNGE_KEY_BYTES)).decode("ascii")
     if munge_key is not None and (found or {}).get("munge_key", key) != key:
         raise SecretsUnsafe(
@@ -254,6 +278,11 @@ def _generate(path: Path, munge_key: bytes | None) -> tuple[str, ...]:
         "munge_key": key,
         "database_password": secrets.token_urlsafe(32),
     }
+    if AUTHORITIES in missing:
+        # Imported here: most clusters do not have Kubernetes.
+        from lockstep.certificates import new_authorities
+
+        made |= {f"{KUBERNETES}{name}": text for name, text in new_authorities().items()}
     # Readers never see a partial file. It is created with mode 0600.
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:
@@ -266,7 +295,7 @@ def _generate(path: Path, munge_key: bytes | None) -> tuple[str, ...]:
             try:
                 os.link(temporary, path)
             except FileExistsError:
-                return () if munge_key is None else _generate(path, munge_key)
+                return () if munge_key is None else _generate(path, munge_key, kubernetes)
         else:
             os.replace(temporary, path)
     finally:
@@ -275,7 +304,12 @@ def _generate(path: Path, munge_key: bytes | None) -> tuple[str, ...]:
     return missing
 
 
-def obtain(cluster: str, folder: str | None = None, module_key: ModuleKey | None = None) -> Secrets:
+def obtain(
+    cluster: str,
+    folder: str | None = None,
+    module_key: ModuleKey | None = None,
+    kubernetes: bool = False,
+) -> Secrets:
     """Return the cluster's secrets; generate those that are missing. Safe to call in parallel.
 
     The key for kernel modules is never generated: the site enrols its certificate. Arguments as in
@@ -285,7 +319,7 @@ def obtain(cluster: str, folder: str | None = None, module_key: ModuleKey | None
         SecretsUnsafe: as in ``existing``; an incomplete file is completed.
         OSError: as in ``complete``.
     """
-    complete(cluster, folder)
+    complete(cluster, folder, kubernetes=kubernetes)
     found = existing(cluster, folder, module_key)
     if found is None:
         path = store(cluster, folder)

@@ -20,6 +20,7 @@ from lockstep.facts.gpus import gpu_states
 from lockstep.facts.services import not_applied, service_state
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, File, Unit, drop_in
+from lockstep.plan.kubernetes import CERTS_D, CNI_PROGRAMS, SANDBOX_IMAGE
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE, check_engines, stack_packages
 from lockstep.question import Questions
 
@@ -29,7 +30,7 @@ CONTAINERD_JUDGES = "containerd --config {new} config dump >/dev/null"
 
 
 def _has_engine(plan: NodePlan, engine: str) -> bool:
-    return engine in plan.spec.software.containers.engines
+    return engine in plan.engines
 
 
 def _runs(plan: NodePlan, unit: str) -> bool:
@@ -44,9 +45,10 @@ def _read_by(plan: NodePlan, unit: str) -> tuple[str, ...]:
 
 
 def _packages(plan: NodePlan) -> tuple[str, ...]:
-    release, engines = plan.release, plan.spec.software.containers.engines
+    release, engines = plan.release, plan.engines
     named = tuple(name for engine in engines for name in release.engines[engine])
-    return (*named, *stack_packages(plan, "container_toolkit"))
+    toolkit = stack_packages(plan, "container_toolkit") if plan.is_worker else ()
+    return (*named, *toolkit)
 
 
 def _asks(plan: NodePlan) -> Questions:
@@ -63,7 +65,7 @@ ROLE = Declaration(
     name="container_runtime",
     title="Container runtime",
     jobs_use=True,
-    when=lambda plan: plan.is_worker and bool(plan.spec.software.containers.engines),
+    when=lambda plan: bool(plan.engines),
     after=("gpu_settings",),
     more_packages=_packages,
     files=(
@@ -76,6 +78,11 @@ ROLE = Declaration(
         File(
             path="/etc/containerd/lockstep-cri.toml",
             template="container_runtime/containerd_cri.toml.j2",
+            values={
+                "sandbox_image": SANDBOX_IMAGE,
+                "cni_programs": CNI_PROGRAMS,
+                "certs_d": CERTS_D,
+            },
             validate=CONTAINERD_JUDGES,
             wanted=partial(_has_engine, engine="containerd"),
         ),

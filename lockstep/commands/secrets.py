@@ -8,7 +8,7 @@ from pathlib import Path
 from lockstep.commands import INVENTORY, Argument, Command, WrongUse
 from lockstep.inventory import load
 from lockstep.report import ExitStatus
-from lockstep.secrets import TITLES, complete, key_of_nodes, store
+from lockstep.secrets import AUTHORITIES, EVERY_TITLE, complete, key_of_nodes, store
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -25,18 +25,20 @@ def _run(arguments: argparse.Namespace) -> int:
     path = store(name, folder)
     given = None if arguments.munge_key is None else key_of_nodes(Path(arguments.munge_key))
     try:
-        made = complete(name, folder, given)
+        kubernetes = plan.spec.kubernetes is not None
+        made = complete(name, folder, given, kubernetes)
     except OSError as error:
         raise WrongUse(f"{error.filename or path}: {error.strerror}") from error
     print(f"cluster {name}: {path}")
+    every = [one for one in EVERY_TITLE if kubernetes or one != AUTHORITIES]
     taken = ("munge_key",) if given and "munge_key" in made else ()
     for verb, names in (
         ("taken", taken),
         ("made", tuple(one for one in made if one not in taken)),
-        ("existed", tuple(one for one in TITLES if one not in made)),
+        ("existed", tuple(one for one in every if one not in made)),
     ):
         if names:
-            print(f"  {verb:<8} {', '.join(TITLES[one] for one in names)}")
+            print(f"  {verb:<8} {', '.join(EVERY_TITLE[one] for one in names)}")
     if made:
         print("Keep a copy of this file. Deploys and checks need it on the machine they run on.")
     return ExitStatus.CONSISTENT

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockstep.catalog.os import Release
-from lockstep.plan import fabric, firewall, job_containers, network, selinux
+from lockstep.plan import fabric, firewall, job_containers, kubernetes, network, selinux
 from lockstep.plan.declaration import Declaration
 from lockstep.plan.nvidia import NvidiaPlan
 from lockstep.plan.system import Software, System
@@ -237,6 +237,15 @@ class NodePlan:
     def nvidia(self) -> NvidiaPlan | None:
         """The node's NVIDIA stack; None if the node does not have one."""
         return self.hardware.nvidia if self.is_worker else None
+
+    @cached_property
+    def kubernetes(self) -> kubernetes.KubernetesPlan:
+        """The settings of a node of Kubernetes.
+
+        Raises:
+            LookupError: the node does not belong to Kubernetes.
+        """
+        return kubernetes.plan(self)
 
     @cached_property
     def job_containers(self) -> job_containers.JobContainersPlan:

@@ -210,7 +210,7 @@ def check_engines(plan: NodePlan) -> tuple[str, ...]:
     """Return a node's container engines that can start a container with all GPUs."""
     if "container_runtime" not in plan.roles or plan.nvidia is None:
         return ()
-    return plan.spec.software.containers.engines
+    return plan.engines
 
 
 def mig_missing(declared: Iterable[str], seen: Iterable[str]) -> tuple[str, ...] | None:

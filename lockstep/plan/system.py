@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from lockstep.plan import owners
+from lockstep.plan import kubernetes, owners
 from lockstep.plan.declaration import File, Unit
 from lockstep.plan.driver import Driver
 from lockstep.plan.fabric import doca_packages
@@ -57,6 +57,7 @@ class Software:
         """Package of NVIDIA's stacks or of a container program -> version pattern."""
         stack = self.plan.nvidia.packages_of if self.plan.nvidia else {}
         parts = (
+            kubernetes.packages(self.plan) if "kubernetes_node" in self.plan.roles else {},
             *stack.values(),
             *self.plan.job_containers.packages_of.values(),
             doca_packages(self.plan),

@@ -64,9 +64,9 @@ class Kubernetes(Model):
     virtual_address: Address | None = None
     """Address of the API server in the management network. It moves between the heads that run the
     control plane; required if there are several."""
-    network: Literal["bridge", "site"] = "bridge"
-    """The network of the pods. "bridge": the CNI plugins of the package kubernetes-cni, and a
-    static route to each other node. "site": the site installs a CNI plugin itself."""
+    network: Literal["routed", "site"] = "routed"
+    """The network of the pods. "routed": each node routes to its pods (CNI plugin ptp), and has a
+    static route to the pods of each other node. "site": the site installs a CNI plugin itself."""
     registry_mirror: Uri | None = None
     """Address of a registry that has the images of all other registries under their own names;
     None: nodes pull from the registries themselves."""

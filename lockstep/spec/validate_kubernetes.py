@@ -152,7 +152,7 @@ def _pods(cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]) -
     seen: list[tuple[str, Range]] = []
     for index, group in enumerate(cluster.nodes):
         member = _is_member(cluster, group)
-        needs = member and settings.network == "bridge"
+        needs = member and settings.network == "routed"
         whole = _of_group(group)
         yield from violated(
             ("nodes", index),

@@ -91,7 +91,7 @@ def check_image(engine: str) -> Commands:
 def apply(plan: NodePlan) -> None:
     """Configure and start each container engine of the plan."""
     put_files(plan, "container_runtime")
-    if "docker" in plan.spec.software.containers.engines:
+    if "docker" in plan.engines:
         live_restore(name="Docker keeps containers running during a restart")
     keep_units(plan, "container_runtime")
     sockets_listen(name="Sockets")

@@ -14,6 +14,7 @@ from lockstep.plan.declaration import File
 from lockstep.roles.operations.apply import asked_for
 from lockstep.roles.operations.declared import no_file, no_secrets
 from lockstep.secrets import SecretsUnsafe, existing, obtain, store
+from lockstep.spec import Service
 
 
 def made(plan: NodePlan) -> None:
@@ -25,12 +26,15 @@ def made(plan: NodePlan) -> None:
     """
     if not _needed(plan):
         return
-    controller = host.state.inventory.get_host(plan.cluster.controller_host, None)
-    if controller is None or not host.state.is_host_in_limit(controller):
+    hosts = [host.state.inventory.get_host(name, None) for name in _makers(plan)]
+    if not any(one is not None and host.state.is_host_in_limit(one) for one in hosts):
         required(plan)
         return
+    spec = plan.spec
     try:
-        found = obtain(plan.spec.name, plan.spec.secrets_dir, plan.spec.software.module_key)
+        found = obtain(
+            spec.name, spec.secrets_dir, spec.software.module_key, spec.kubernetes is not None
+        )
     except SecretsUnsafe as error:
         raise PyinfraError(str(error)) from error
     except OSError as error:
@@ -41,6 +45,13 @@ def made(plan: NodePlan) -> None:
         ) from error
     if why := no_file(_needed(plan), found, plan):
         raise PyinfraError(why)
+
+
+def _makers(plan: NodePlan) -> list[str]:
+    """Return the nodes whose first deploy makes a new cluster: those that run its controllers."""
+    services = (Service.SLURM_CONTROLLER, Service.KUBERNETES_CONTROL_PLANE)
+    running = (plan.cluster.running(service) for service in services)
+    return [one.name for one in running if one is not None]
 
 
 def required(plan: NodePlan) -> None:

@@ -1,0 +1,91 @@
+"""Makes the certificate authorities of Kubernetes, as kubeadm would make them on the first head.
+
+The deploying machine makes them once and keeps them with its other secrets, so that every node of
+the control plane has the same ones, and a node can be replaced without another one.
+Names and key usages: kubeadm, phases/certs/certlist.go and util/pkiutil (Kubernetes 1.34).
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from cryptography.x509.oid import NameOID
+
+AUTHORITIES = {
+    "ca": "kubernetes",
+    "front-proxy-ca": "front-proxy-ca",
+    "etcd/ca": "etcd-ca",
+}
+"""Path below /etc/kubernetes/pki, without its ending -> common name."""
+YEARS = 10
+"""Validity of an authority; kubeadm's own default (CACertificateValidityPeriod)."""
+BITS = 2048
+"""kubeadm's default algorithm is RSA-2048 (EncryptionAlgorithm)."""
+PEM = (Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+
+
+def new_authorities() -> dict[str, str]:
+    """Return new authorities and the key pair for service accounts: path below pki -> PEM text."""
+    made: dict[str, str] = {}
+    for path, name in AUTHORITIES.items():
+        key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
+        made[f"{path}.crt"] = _authority(key, name).public_bytes(Encoding.PEM).decode()
+        made[f"{path}.key"] = key.private_bytes(*PEM).decode()
+    key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
+    made["sa.key"] = key.private_bytes(*PEM).decode()
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return {**made, "sa.pub": public.decode()}
+
+
+def public_key_hash(certificate: str) -> str:
+    """Return the hash that pins an authority for ``kubeadm join`` (caCertHashes).
+
+    Args:
+        certificate: the certificate in PEM format.
+    """
+    public = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return f"sha256:{hashlib.sha256(public.public_bytes(*form)).hexdigest()}"
+
+
+def _authority(key: rsa.RSAPrivateKey, name: str) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    # The clocks of nodes may be a little behind this machine's.
+    begins = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins)
+        .not_valid_after(begins + datetime.timedelta(days=365 * YEARS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=True,
+                key_encipherment=True,
+                key_cert_sign=True,
+                crl_sign=False,
+                content_commitment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                encipher_only=False,
+                decipher_only=False,
+            ),
+            critical=True,
+        )
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )

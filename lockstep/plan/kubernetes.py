@@ -1,0 +1,149 @@
+"""Kubernetes' settings for a node, taken from the description and never from a node.
+
+Keys: kubeadm.k8s.io/v1beta4 and kubelet.config.k8s.io/v1beta1 (reference of Kubernetes 1.34).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.plan.declaration import Unit
+from lockstep.spec import Service
+from lockstep.spec.kubernetes import Kubernetes
+
+if TYPE_CHECKING:
+    from lockstep.plan.node import NodePlan
+
+FOLDER = "/etc/kubernetes"
+PKI = f"{FOLDER}/pki"
+ADMIN_CONF = f"{FOLDER}/admin.conf"
+"""The kubeconfig of the cluster's administrator, on the nodes of the control plane."""
+KUBELET_CONF = f"{FOLDER}/kubelet.conf"
+"""The kubeconfig of a kubelet that has joined."""
+KUBEADM_CONFIG = f"{FOLDER}/lockstep-kubeadm.yaml"
+KUBELET_DROP_INS = f"{FOLDER}/kubelet.conf.d"
+"""The kubelet reads these files after kubeadm's, in the order of their names (--config-dir)."""
+STATE = "/var/lib/lockstep/kubernetes"
+BEGUN = f"{STATE}/begun"
+"""Exists while kubeadm makes this node a member; a run that finds it makes kubeadm start anew."""
+DONE = f"{STATE}/done"
+"""Exists once kubeadm has made this node a member."""
+SOCKET = "unix:///run/containerd/containerd.sock"
+EVICTION_MIB = 100
+"""Memory at which the kubelet evicts pods; the kubelet's own default (memory.available)."""
+CERTS_D = "/etc/containerd/certs.d"
+PACKAGES = ("kubeadm", "kubectl", "kubelet")
+"""Packages that have Kubernetes' version."""
+SANDBOX_IMAGE = "registry.k8s.io/pause"
+CNI_PROGRAMS = "/opt/cni/bin"
+"""Where the package kubernetes-cni has the plugins."""
+CA_FILES = ("ca", "front-proxy-ca", "etcd/ca")
+KUBELET_PORT = 10250
+"""KubeletConfiguration, port."""
+
+
+def _read_by_kubelet(plan: NodePlan) -> tuple[str, ...]:
+    paths = plan.system.paths("kubernetes_node")
+    return tuple(one for one in paths if "kubelet" in one or one.endswith("resolv.conf"))
+
+
+KUBELET = Unit(
+    name="kubelet.service",
+    program="/usr/bin/kubelet",
+    reads=_read_by_kubelet,
+    reads_own_files=False,
+    port=lambda plan: KUBELET_PORT,
+    runs_jobs=True,
+)
+"""The unit of a node that has joined; kubeadm starts it first."""
+
+
+@dataclass(frozen=True)
+class KubernetesPlan:
+    """What the files of one node of Kubernetes contain."""
+
+    settings: Kubernetes
+    address: str
+    """The node's own address."""
+    endpoint: str
+    """Address and port of the API server for all nodes."""
+    cgroup_driver: str
+    """"systemd", or "cgroupfs" where the machine's control groups have no controllers."""
+    confines: bool
+    """Whether pods can get CPUs and memory of their own: the machine has cgroup v2."""
+    reserved_cpus: str
+    """The housekeeping CPUs (reservedSystemCPUs)."""
+    reserved_memory_mib: Mapping[int, int]
+    """NUMA node -> memory that pods do not get; their sum is that of systemReserved and of the
+    threshold for evictions, as the static memory manager demands."""
+    system_reserved_mib: int
+    labels: Mapping[str, str]
+    """Labels of the Node object that the plan sets."""
+    first: str
+    """Address of the head on which the cluster is made."""
+    routes: tuple[tuple[str, str], ...]
+    """Network of the pods of another node, and the address of that node."""
+
+
+def plan(node: NodePlan) -> KubernetesPlan:
+    """Return the settings of a node.
+
+    Raises:
+        LookupError: the node does not belong to Kubernetes.
+    """
+    settings = node.spec.kubernetes
+    if settings is None or not node.runs_kubelet:
+        raise LookupError(f"{node.name} does not belong to Kubernetes")
+    hardware = node.hardware.hardware
+    confines = hardware.cgroup == "v2"
+    return KubernetesPlan(
+        settings=settings,
+        address=node.address,
+        endpoint=endpoint(node, settings),
+        cgroup_driver="systemd" if confines else "cgroupfs",
+        confines=confines,
+        reserved_cpus=node.hardware.cpu.housekeeping,
+        reserved_memory_mib=_spread(settings.system_memory_mib, hardware.numa_nodes),
+        system_reserved_mib=settings.system_memory_mib - EVICTION_MIB,
+        labels={"lockstep/hardware-class": node.hardware.name},
+        first=first_control_plane(node).address,
+        routes=tuple(
+            (str(other.node.pods), other.address)
+            for other in node.cluster.nodes.values()
+            if other.runs_kubelet and other.node.pods is not None and other.name != node.name
+        ),
+    )
+
+
+def endpoint(node: NodePlan, settings: Kubernetes) -> str:
+    """Return the address and port of the API server: the virtual address, or that of the head."""
+    address = str(settings.virtual_address or first_control_plane(node).address)
+    host = f"[{address}]" if ":" in address else address
+    return f"{host}:{settings.api_port}"
+
+
+def control_planes(node: NodePlan) -> tuple[NodePlan, ...]:
+    """Return the nodes that run the control plane, in the order of the description."""
+    return tuple(
+        one for one in node.cluster.nodes.values() if one.runs(Service.KUBERNETES_CONTROL_PLANE)
+    )
+
+
+def first_control_plane(node: NodePlan) -> NodePlan:
+    """Return the node on which the cluster is made."""
+    return control_planes(node)[0]
+
+
+def packages(node: NodePlan) -> dict[str, str]:
+    """Return the packages of Kubernetes that have its version -> pattern of their version."""
+    settings = node.spec.kubernetes
+    if settings is None or not node.runs_kubelet:
+        return {}
+    return dict.fromkeys(PACKAGES, f"{settings.version}-*")
+
+
+def _spread(total: int, numa_nodes: int) -> dict[int, int]:
+    each, rest = divmod(total, numa_nodes)
+    return {node: each + (rest if node == 0 else 0) for node in range(numa_nodes)}

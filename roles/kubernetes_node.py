@@ -1,0 +1,97 @@
+"""What every node of Kubernetes has before it joins: programs, kubelet's settings, pods' network.
+
+Owns     the packages of Kubernetes, the kubelet's arguments and its drop-in, the CNI configuration
+         and the routes to the pods of other nodes, and the registry mirror of containerd.
+Restart  the routes are replaced when the list of nodes changes; kubernetes_worker and
+         kubernetes_control_plane restart the kubelet, which keeps containers running.
+"""
+
+from __future__ import annotations
+
+from lockstep.plan import NodePlan
+from lockstep.plan.declaration import (
+    SHELL,
+    Contribution,
+    Declaration,
+    File,
+    Unit,
+    whole_unit,
+)
+from lockstep.plan.kubernetes import CERTS_D, KUBELET_DROP_INS
+
+ROUTES = "/etc/lockstep/pod-routes"
+ROUTES_PROGRAM = "/usr/local/libexec/lockstep/pod-routes"
+ROUTES_UNIT = "lockstep-pod-routes.service"
+PROTOCOL = 76
+"""Routing protocol of these routes (ip-route(8)): a number that iproute2 gives no name
+(etc/iproute2/rt_protos of iproute2 6.15)."""
+
+
+def _routed(plan: NodePlan) -> bool:
+    return plan.spec.kubernetes is not None and plan.spec.kubernetes.network == "routed"
+
+
+def _forwarding(plan: NodePlan) -> dict[str, str]:
+    """Nodes route between their pods and the network (Kubernetes, container runtimes)."""
+    key = "net.ipv6.conf.all.forwarding" if plan.address_family == "ipv6" else "net.ipv4.ip_forward"
+    return {key: "1"}
+
+
+ROLE = Declaration(
+    name="kubernetes_node",
+    title="Kubernetes node",
+    when=lambda plan: plan.runs_kubelet,
+    after=("container_runtime", "os_settings", "network"),
+    packages={"debian": ("kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools")},
+    files=(
+        File(
+            path=f"{KUBELET_DROP_INS}/50-lockstep.conf",
+            template="kubernetes_node/kubelet.yaml.j2",
+        ),
+        File(
+            path="/etc/kubernetes/lockstep-resolv.conf", template="kubernetes_node/resolv.conf.j2"
+        ),
+        File(
+            path="/etc/default/kubelet",
+            template="kubernetes_node/default.j2",
+            own=True,
+            validate=SHELL,
+        ),
+        File(
+            path="/etc/cni/net.d/10-lockstep.conflist",
+            template="kubernetes_node/cni.conflist.j2",
+            own=True,
+            validate="python3 -m json.tool {new} >/dev/null",
+            wanted=_routed,
+        ),
+        File(path=ROUTES, template="kubernetes_node/routes.j2", own=True, wanted=_routed),
+        File(
+            path=ROUTES_PROGRAM,
+            template="kubernetes_node/pod-routes.sh.j2",
+            mode="755",
+            validate=SHELL,
+            wanted=_routed,
+            values={"protocol": PROTOCOL},
+        ),
+        File(
+            path=f"/etc/systemd/system/{ROUTES_UNIT}",
+            template=f"kubernetes_node/{ROUTES_UNIT}.j2",
+            validate=whole_unit(ROUTES_UNIT),
+            wanted=_routed,
+        ),
+        File(
+            path=f"{CERTS_D}/_default/hosts.toml",
+            template="kubernetes_node/hosts.toml.j2",
+            wanted=lambda plan: bool(plan.spec.kubernetes and plan.spec.kubernetes.registry_mirror),
+        ),
+    ),
+    units=(
+        Unit(
+            name=ROUTES_UNIT,
+            reads=lambda plan: (ROUTES, ROUTES_PROGRAM, f"/etc/systemd/system/{ROUTES_UNIT}"),
+            reads_own_files=False,
+            wanted=_routed,
+        ),
+    ),
+    contributes=Contribution(sysctl=_forwarding),
+)

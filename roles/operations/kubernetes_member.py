@@ -1,0 +1,210 @@
+"""Makes a node a member of Kubernetes with kubeadm, for workers and for the control plane.
+
+kubeadm cannot be repeated after it was interrupted: it finds its own files. So a file is there
+while it runs, and a run that finds this file resets the node first. A node without that file is
+never reset: its Kubernetes may be another one.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import string
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from gevent.lock import RLock
+from pyinfra import host
+from pyinfra.api import State, StringCommand
+
+from lockstep.certificates import public_key_hash
+from lockstep.facts.files import file_states
+from lockstep.facts.reading import connector_arguments
+from lockstep.facts.reboot import Conversation, Unanswered
+from lockstep.plan import NodePlan
+from lockstep.plan.kubernetes import (
+    ADMIN_CONF,
+    BEGUN,
+    DONE,
+    KUBEADM_CONFIG,
+    KUBELET_CONF,
+    SOCKET,
+    STATE,
+    control_planes,
+)
+from lockstep.render import render
+from lockstep.roles.operations.operation import Commands, ask, operation, refusal
+from lockstep.secrets import Secrets
+
+KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
+LIMIT_S = 420.0
+"""Seconds for kubeadm, which has limits of its own for each step (``timeouts`` of its file)."""
+TOKEN_MINUTES = 15
+TOKEN_USED_S = 300.0
+"""A token that this run made is used for so long; then it makes another one."""
+HEAD_S = 60.0
+RESET = f"kubeadm reset --force --cri-socket {SOCKET} >/dev/null"
+ALPHABET = string.ascii_lowercase + string.digits
+
+
+@dataclass(frozen=True)
+class Token:
+    """A bootstrap token (Kubernetes, Authenticating with Bootstrap Tokens)."""
+
+    id: str
+    secret: str
+    made_at: float
+
+    @property
+    def text(self) -> str:
+        """The token as kubeadm reads it."""
+        return f"{self.id}.{self.secret}"
+
+
+_tokens: WeakKeyDictionary[State, Token] = WeakKeyDictionary()
+_making = RLock()
+
+
+@operation("no earlier run was interrupted while kubeadm ran")
+def cleared(plan: NodePlan) -> Commands:
+    """Undo what an interrupted kubeadm left behind, and the Node object of a worker.
+
+    Fails if the node belongs to a cluster that Lockstep did not make.
+
+    Args:
+        plan: the plan of the node.
+    """
+    states = ask(file_states((BEGUN, DONE, KUBELET_CONF)))
+    if states[DONE] is not None and states[KUBELET_CONF] is not None:
+        return
+    if states[BEGUN] is not None:
+        yield RESET
+    elif states[KUBELET_CONF] is not None:
+        yield StringCommand(
+            "cat >&2; exit 1",
+            _stdin=(
+                f"{plan.name} belongs to a Kubernetes cluster that Lockstep did not make: it has "
+                f"{KUBELET_CONF}. Nothing was changed. Next: list the roles kubernetes_* in "
+                "unmanaged, or remove that cluster from the node (kubeadm reset), then run this "
+                "again"
+            ),
+        )
+
+
+@operation("the control plane exists", limit_s=LIMIT_S)
+def initialised(plan: NodePlan) -> Commands:
+    """Make the cluster on this node, the first of the control plane.
+
+    Args:
+        plan: the plan of the node.
+    """
+    states = ask(file_states((DONE, ADMIN_CONF)))
+    if states[DONE] is not None and states[ADMIN_CONF] is not None:
+        return
+    if states[DONE] is not None:
+        yield f"kubeadm init phase kubeconfig all --config {KUBEADM_CONFIG} >/dev/null"
+        return
+    yield _noted(
+        f"kubeadm init --config {KUBEADM_CONFIG} --skip-token-print "
+        "--skip-phases=show-join-command"
+        # The token that kubeadm makes lives for a day, and no node needs it.
+        f" && {KUBECTL} -n kube-system delete secrets "
+        "--field-selector type=bootstrap.kubernetes.io/token"
+    )
+
+
+@operation("the node has joined", limit_s=LIMIT_S)
+def joined(plan: NodePlan, secrets: Secrets) -> Commands:
+    """Join the cluster, with a token that lives for minutes.
+
+    Args:
+        plan: the plan of the node.
+        secrets: the secrets of the cluster, whose certificate authority kubeadm must find.
+    """
+    states = ask(file_states((BEGUN, DONE, KUBELET_CONF)))
+    if states[DONE] is not None and states[KUBELET_CONF] is not None:
+        return
+    if not host.state.is_executing:
+        yield "kubeadm join"
+        return
+    try:
+        token = _token(plan, connector_arguments(host))
+    except Unanswered as error:
+        yield refusal(f"{plan.name} failed: {error}")
+        return
+    configuration = render(
+        "kubernetes_worker/join.yaml.j2",
+        plan=plan,
+        socket=SOCKET,
+        token=token.text,
+        ca_hash=public_key_hash(secrets.kubernetes["ca.crt"].decode()),
+        control_plane=not plan.takes_pods,
+    )
+    command = (
+        "umask 077; f=/run/lockstep/kubeadm-join.yaml; mkdir -p -m 755 /run/lockstep; "
+        "trap 'rm -f $f' EXIT; cat >$f; kubeadm join --config $f"
+    )
+    yield StringCommand(_noted(f"({command})"), _stdin=configuration)
+
+
+def _noted(command: str) -> str:
+    """Return a command that leaves a note while it runs, and another one when it has succeeded."""
+    shown = 'echo "$said" | grep -v "^W" | tail -n 12 >&2'
+    return (
+        f"mkdir -p {STATE} && touch {BEGUN} && sync {STATE} && "
+        f"if said=$({command} 2>&1); then touch {DONE} && rm {BEGUN}; "
+        f"else status=$?; {shown}; exit $status; fi"
+    )
+
+
+def _token(plan: NodePlan, arguments: dict[str, Any]) -> Token:
+    """Return this run's token, made on a head of the control plane.
+
+    Raises:
+        Unanswered: no head of the control plane could make one.
+    """
+    with _making:
+        known = _tokens.get(host.state)
+        if known is not None and time.monotonic() - known.made_at < TOKEN_USED_S:
+            return known
+        token = Token(_random(6), _random(16), time.monotonic())
+        why = ""
+        for head in control_planes(plan):
+            other = host.state.inventory.get_host(head.name, None)
+            if other is None or head.name == plan.name:
+                continue
+            try:
+                made, output = Conversation(other, arguments).say(
+                    f"test -e {shlex.quote(DONE)} && {KUBECTL} create -f - >/dev/null",
+                    within_s=HEAD_S,
+                    _stdin=[_manifest(token)],
+                )
+            except Unanswered as error:
+                why = f"{head.name}: {error}"
+                continue
+            if made:
+                _tokens[host.state] = token
+                return token
+            said = " ".join(output.stderr_lines).strip()[:200]
+            why = f"{head.name}: {said or 'it has no control plane yet'}"
+        raise Unanswered(
+            f"no head of the control plane made a token ({why}). Next: deploy the heads "
+            f"({plan.cluster.deploy_command('head')}), then run this again"
+        )
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def _manifest(token: Token) -> str:
+    ends = datetime.now(UTC) + timedelta(minutes=TOKEN_MINUTES)
+    return render(
+        "kubernetes_worker/token.yaml.j2",
+        id=token.id,
+        secret=token.secret,
+        ends=ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
