@@ -7,6 +7,7 @@ with the replacements that docs/lab.md lists.
 
 import json
 from pathlib import Path
+from typing import Any as _Any
 
 import lockstep.lab_path as _lab_path  # noqa: F401
 from lab.description import plan_or_exit as _described_or_exit
@@ -29,6 +30,8 @@ _sysctl = {
 }
 
 _fabric: dict[str, object] = {"prefix": _lab.fabric_prefix}
+_heads_run = ["slurm_controller", "slurm_accounting", "prometheus"]
+_scheduler: dict[str, object] = {"kind": "slurm", "partitions": []}
 
 if _own_kernel:
     _sysctl |= {"vm.swappiness": "1", "vm.max_map_count": "262144", "kernel.threads-max": "65536"}
@@ -73,7 +76,7 @@ else:
     _fabric |= {"manager": "release", "mtu": 1500}
 
 _gpu: dict[str, object] = {"model": "h200", "count": 8, "in_sysfs": False}
-_software: dict[str, object] = {
+_software: dict[str, _Any] = {
     "versions": {name: _archive[name] for name in every_package(release(_lab.os), declared())}
 }
 if _lab.os == "debian_13" and not _own_kernel:
@@ -107,6 +110,40 @@ if _lab.os == "debian_13" and not _own_kernel:
         },
     }
 
+_pods: dict[str, str] = {}
+if _lab.kubernetes is not None:
+    # Pods and Services have networks beside the lab's own, which is a /64.
+    _first = _lab.prefix.removesuffix("::/64").rpartition(":")[0]
+    _release = _lab.kubernetes.releases[-1]
+    _images = _lab.kubernetes.images
+    _heads_run = ["kubernetes_control_plane", "prometheus"]
+    _scheduler = {
+        "kind": "kubernetes",
+        "version": _release.version,
+        "pod_prefix": f"{_first}:ffff::/64",
+        "service_prefix": f"{_first}:fffe::/108",
+        "registry_mirror": _lab.kubernetes.registry,
+        "images": {
+            "etcd": _images["registry.k8s.io/etcd"],
+            "coredns": _images["registry.k8s.io/coredns/coredns"],
+            "pause": _images["registry.k8s.io/pause"],
+        },
+        "system_memory_mib": 512,
+    }
+    _pods = {
+        node.name: f"{_first}:ffff:{number:x}::/80" for number, node in enumerate(_lab.nodes, 1)
+    }
+    _software["repositories"] = [
+        *_software.get("repositories", []),
+        {
+            "name": "kubernetes",
+            "uri": _release.packages.uri,
+            "suite": "/",
+            "key": Path(_release.packages.key).read_text(encoding="ascii"),
+        },
+    ]
+    _software["containers"] = {"engines": ["containerd"]}
+
 _cluster = (
     _described_or_exit(_lab, __file__)
     if _lab.description is not None
@@ -137,9 +174,8 @@ _cluster = (
                     "hardware": node.role,
                     "management": node.address,
                     "fabric": node.fabric_address,
-                    "runs": ["slurm_controller", "slurm_accounting", "prometheus"]
-                    if node.role == "head"
-                    else [],
+                    "runs": _heads_run if node.role == "head" else [],
+                    "pods": _pods.get(node.name),
                 }
                 for node in _lab.nodes
             ],
@@ -153,7 +189,7 @@ _cluster = (
                 "key": _lab.ssh_key,
                 "known_hosts": _lab.known_hosts,
             },
-            "scheduler": {"kind": "slurm", "partitions": []},
+            "scheduler": _scheduler,
             "checks": {"exceptions": [row._asdict() for row in _EXCEPTIONS]},
             "monitoring": {"scrape_interval_s": 30 if _own_kernel else 5},
             "software": _software,

@@ -7,30 +7,19 @@ Restart  the kubelet when its files or its program change; static pods keep runn
 
 from __future__ import annotations
 
-from functools import partial
-
 from lockstep.facts.files import file_states
 from lockstep.plan.declaration import Declaration, File
 from lockstep.plan.kubernetes import (
     ADMIN_CONF,
     BEGUN,
-    CA_FILES,
     DONE,
     KUBEADM_CONFIG,
     KUBELET,
-    PKI,
     SOCKET,
+    TIMEOUTS,
+    authority_files,
 )
-from lockstep.secrets import Secrets
 from lockstep.spec import Service
-
-KEYS = (*(f"{name}.{kind}" for name in CA_FILES for kind in ("crt", "key")), "sa.pub", "sa.key")
-"""Files below PKI that all nodes of the control plane share (Kubernetes, PKI certificates)."""
-
-
-def _secret(secrets: Secrets, name: str) -> bytes | None:
-    return secrets.kubernetes.get(name)
-
 
 ROLE = Declaration(
     name="kubernetes_control_plane",
@@ -38,22 +27,14 @@ ROLE = Declaration(
     when=lambda plan: plan.runs(Service.KUBERNETES_CONTROL_PLANE),
     after=("kubernetes_node", "time_sync"),
     files=(
-        *(
-            File(
-                path=f"{PKI}/{name}",
-                mode="600" if name.endswith(".key") else "644",
-                secret=True,
-                secret_content=partial(_secret, name=name),
-            )
-            for name in KEYS
-        ),
+        *authority_files(),
         File(
             path=KUBEADM_CONFIG,
             template="kubernetes_control_plane/kubeadm.yaml.j2",
             own=True,
             mode="600",
             validate="kubeadm config validate --config {new} >/dev/null",
-            values={"socket": SOCKET},
+            values={"socket": SOCKET, "timeouts": TIMEOUTS},
         ),
     ),
     units=(KUBELET,),

@@ -42,7 +42,7 @@ ROLE = Declaration(
     title="Kubernetes node",
     when=lambda plan: plan.runs_kubelet,
     after=("container_runtime", "os_settings", "network"),
-    packages={"debian": ("kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools")},
+    packages={"": ("kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools")},
     files=(
         File(
             path=f"{KUBELET_DROP_INS}/50-lockstep.conf",
@@ -59,7 +59,7 @@ ROLE = Declaration(
         ),
         File(
             path="/etc/cni/net.d/10-lockstep.conflist",
-            template="kubernetes_node/cni.conflist.j2",
+            template="kubernetes_node/cni.json.j2",
             own=True,
             validate="python3 -m json.tool {new} >/dev/null",
             wanted=_routed,

@@ -23,6 +23,11 @@ ROLES_OF_OTHER_MACHINES = {
     "nvidia_imex": "only for multi-node NVLink (GB200 NVL72), whose processors are not x86",
 }
 """Role that no node of prod.py has, but the racks' trays have -> the reason."""
+ROLES_OF_KUBERNETES = dict.fromkeys(
+    ("kubernetes_control_plane", "kubernetes_node", "kubernetes_worker"),
+    "prod.py has Slurm; inventories/kubernetes.py has Kubernetes",
+)
+"""Role that no node of prod.py has, but those of kubernetes.py have -> the reason."""
 ROLES_OF_OTHER_RELEASES = {
     "selinux": "Debian and Ubuntu do not run SELinux; the RHEL family does (docs/systems.md)",
 }
@@ -68,6 +73,8 @@ NOT_DECLARED = {
     "Monitoring.xid": "Lockstep's severities apply",
     "NodeGroup.leaf_switch": "sixteen workers are behind the same leaf switches",
     "NodeGroup.nvlink_domain": "only for multi-node NVLink",
+    "NodeGroup.pods": "see ROLES_OF_KUBERNETES",
+    "NodeGroup.scheduler": "the cluster has one scheduler",
     "NodeGroup.release": "all nodes have the same release",
     "Network.rail_length": "a rail has a /64, as usual with IPv6",
     "Network.second_family": "the nodes have IPv6 alone",
@@ -120,7 +127,7 @@ def not_given(cluster: Any) -> set[str]:
 
 def test_every_role_is_on_a_node_of_the_production_cluster_or_has_a_reason() -> None:
     used = {role for node in plan_of("prod").nodes.values() for role in node.roles}
-    reasons = ROLES_OF_OTHER_MACHINES | ROLES_OF_OTHER_RELEASES
+    reasons = ROLES_OF_OTHER_MACHINES | ROLES_OF_OTHER_RELEASES | ROLES_OF_KUBERNETES
     assert {role.name for role in declared()} - used == set(reasons)
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from lockstep.plan.declaration import Unit
+from lockstep.plan.declaration import File, Unit
 from lockstep.spec import Service
 from lockstep.spec.kubernetes import Kubernetes
 
 if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan
+    from lockstep.secrets import Secrets
 
 FOLDER = "/etc/kubernetes"
 PKI = f"{FOLDER}/pki"
@@ -34,12 +36,27 @@ SOCKET = "unix:///run/containerd/containerd.sock"
 EVICTION_MIB = 100
 """Memory at which the kubelet evicts pods; the kubelet's own default (memory.available)."""
 CERTS_D = "/etc/containerd/certs.d"
+TIMEOUTS = {
+    "controlPlaneComponentHealthCheck": "90s",
+    "kubeletHealthCheck": "45s",
+    "kubernetesAPICall": "30s",
+    "tlsBootstrap": "60s",
+    "discovery": "60s",
+}
+"""How long kubeadm waits (v1beta4, Timeouts); its own defaults are four and five minutes."""
 PACKAGES = ("kubeadm", "kubectl", "kubelet")
 """Packages that have Kubernetes' version."""
 SANDBOX_IMAGE = "registry.k8s.io/pause"
 CNI_PROGRAMS = "/opt/cni/bin"
 """Where the package kubernetes-cni has the plugins."""
-CA_FILES = ("ca", "front-proxy-ca", "etcd/ca")
+AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
+SHARED = (
+    *(f"{name}.{kind}" for name in AUTHORITIES for kind in ("crt", "key")),
+    "sa.pub",
+    "sa.key",
+)
+"""Files below PKI that all nodes of the control plane share (Kubernetes, PKI certificates and
+requirements)."""
 KUBELET_PORT = 10250
 """KubeletConfiguration, port."""
 
@@ -79,12 +96,26 @@ class KubernetesPlan:
     """NUMA node -> memory that pods do not get; their sum is that of systemReserved and of the
     threshold for evictions, as the static memory manager demands."""
     system_reserved_mib: int
+    ignored_preflight: tuple[str, ...]
+    """kubeadm's tests of the machine that must not end it (ignorePreflightErrors)."""
     labels: Mapping[str, str]
     """Labels of the Node object that the plan sets."""
     first: str
     """Address of the head on which the cluster is made."""
     routes: tuple[tuple[str, str], ...]
     """Network of the pods of another node, and the address of that node."""
+
+
+def authority_files() -> tuple[File, ...]:
+    """Return the certificate authorities and the keys that all nodes of the control plane share."""
+    return tuple(
+        File(path=f"{PKI}/{name}", mode="600", secret=True, secret_content=partial(_shared, name))
+        for name in SHARED
+    )
+
+
+def _shared(name: str, secrets: Secrets) -> bytes | None:
+    return secrets.kubernetes.get(name)
 
 
 def plan(node: NodePlan) -> KubernetesPlan:
@@ -107,6 +138,8 @@ def plan(node: NodePlan) -> KubernetesPlan:
         reserved_cpus=node.hardware.cpu.housekeeping,
         reserved_memory_mib=_spread(settings.system_memory_mib, hardware.numa_nodes),
         system_reserved_mib=settings.system_memory_mib - EVICTION_MIB,
+        # It looks for the controllers of cgroups.
+        ignored_preflight=() if confines else ("SystemVerification",),
         labels={"lockstep/hardware-class": node.hardware.name},
         first=first_control_plane(node).address,
         routes=tuple(

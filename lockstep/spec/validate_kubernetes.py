@@ -7,6 +7,7 @@ from itertools import combinations
 
 from netaddr import IPNetwork
 
+from lockstep.catalog import os as operating_systems
 from lockstep.spec import names
 from lockstep.spec.kubernetes import SERIES, Kubernetes
 from lockstep.spec.model import Cluster, NodeGroup, NodeRole, Service
@@ -154,8 +155,15 @@ def _pods(cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]) -
         member = _is_member(cluster, group)
         needs = member and settings.network == "routed"
         whole = _of_group(group)
+        release = operating_systems.find(cluster.release_of(group))
         yield from violated(
             ("nodes", index),
+            (
+                member and release is not None and not release.supports("kubernetes_node"),
+                ("release",),
+                cluster.release_of(group),
+                "a release on which Kubernetes is supported (docs/systems.md)",
+            ),
             (
                 needs and group.pods is None,
                 ("pods",),

@@ -7,6 +7,7 @@ never reset: its Kubernetes may be another one.
 
 from __future__ import annotations
 
+import json
 import secrets
 import shlex
 import string
@@ -33,9 +34,9 @@ from lockstep.plan.kubernetes import (
     KUBELET_CONF,
     SOCKET,
     STATE,
+    TIMEOUTS,
     control_planes,
 )
-from lockstep.render import render
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
 from lockstep.secrets import Secrets
 
@@ -135,19 +136,12 @@ def joined(plan: NodePlan, secrets: Secrets) -> Commands:
     except Unanswered as error:
         yield refusal(f"{plan.name} failed: {error}")
         return
-    configuration = render(
-        "kubernetes_worker/join.yaml.j2",
-        plan=plan,
-        socket=SOCKET,
-        token=token.text,
-        ca_hash=public_key_hash(secrets.kubernetes["ca.crt"].decode()),
-        control_plane=not plan.takes_pods,
-    )
+    ca_hash = public_key_hash(secrets.kubernetes["ca.crt"].decode())
     command = (
         "umask 077; f=/run/lockstep/kubeadm-join.yaml; mkdir -p -m 755 /run/lockstep; "
         "trap 'rm -f $f' EXIT; cat >$f; kubeadm join --config $f"
     )
-    yield StringCommand(_noted(f"({command})"), _stdin=configuration)
+    yield StringCommand(_noted(f"({command})"), _stdin=_configuration(plan, token, ca_hash))
 
 
 def _noted(command: str) -> str:
@@ -200,11 +194,48 @@ def _random(length: int) -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
 
+def _configuration(plan: NodePlan, token: Token, ca_hash: str) -> str:
+    """Return kubeadm's JoinConfiguration (v1beta4) in JSON, which is YAML, too."""
+    own = plan.kubernetes
+    document: dict[str, Any] = {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "bootstrapToken": {
+                "apiServerEndpoint": own.endpoint,
+                "token": token.text,
+                "caCertHashes": [ca_hash],
+            }
+        },
+        "nodeRegistration": {
+            "name": plan.name,
+            "criSocket": SOCKET,
+            "ignorePreflightErrors": list(own.ignored_preflight),
+        },
+        "timeouts": dict(TIMEOUTS),
+    }
+    if not plan.takes_pods:
+        endpoint = {"advertiseAddress": plan.address, "bindPort": own.settings.api_port}
+        document["controlPlane"] = {"localAPIEndpoint": endpoint}
+    return json.dumps(document)
+
+
 def _manifest(token: Token) -> str:
+    """Return the Secret of a bootstrap token (Authenticating with Bootstrap Tokens)."""
     ends = datetime.now(UTC) + timedelta(minutes=TOKEN_MINUTES)
-    return render(
-        "kubernetes_worker/token.yaml.j2",
-        id=token.id,
-        secret=token.secret,
-        ends=ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "bootstrap.kubernetes.io/token",
+            "metadata": {"name": f"bootstrap-token-{token.id}", "namespace": "kube-system"},
+            "stringData": {
+                "token-id": token.id,
+                "token-secret": token.secret,
+                "expiration": ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "usage-bootstrap-authentication": "true",
+                "usage-bootstrap-signing": "true",
+                "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+            },
+        }
     )

@@ -732,7 +732,7 @@ CASES = [
         '"nodes": "worker[1-6]"',
         "scheduler.partitions[0].nodes (node worker[5-6])",
         "worker[5-6]",
-        "worker nodes: worker[1-4]",
+        "workers of Slurm: worker[1-4]",
     ),
     Wrong(
         "partition with a head",
@@ -740,7 +740,7 @@ CASES = [
         '"nodes": "head1"',
         "scheduler.partitions[1].nodes (node head1)",
         "head1",
-        "worker nodes: worker[1-4]",
+        "workers of Slurm: worker[1-4]",
     ),
     Wrong(
         "two default partitions",
