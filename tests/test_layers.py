@@ -45,7 +45,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("pyinfra", "paramiko", "gevent"),
     },
     "lockstep/forms": {"lockstep.report", "lockstep.render", "lockstep.when", "ClusterShell"},
-    "lockstep/secrets": {"lockstep.state"},
+    "lockstep/certificates": set[str](),
+    "lockstep/secrets": {"lockstep.state", "lockstep.certificates"},
     "lockstep/files": {
         "lockstep.plan",
         "lockstep.render",
@@ -185,6 +186,8 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         "lockstep.fast.dry.context_of",
         # Time limits, and why a host failed.
         *("lockstep.fast.limits", "lockstep.fast.failures.failures_of"),
+        # A node that joins Kubernetes: one token for all nodes of a run, and the authority's hash.
+        *("gevent.lock.RLock", "lockstep.certificates.public_key_hash"),
     },
     "lockstep/roles/steps": {
         *("lockstep.plan", "lockstep.spec", "lockstep.facts", "lockstep.roles.operations"),

@@ -49,9 +49,9 @@ def made(plan: NodePlan) -> None:
 
 def _makers(plan: NodePlan) -> list[str]:
     """Return the nodes whose first deploy makes a new cluster: those that run its controllers."""
-    services = (Service.SLURM_CONTROLLER, Service.KUBERNETES_CONTROL_PLANE)
-    running = (plan.cluster.running(service) for service in services)
-    return [one.name for one in running if one is not None]
+    slurm = [plan.cluster.controller_host] if plan.spec.slurm is not None else []
+    first = plan.cluster.running(Service.KUBERNETES_CONTROL_PLANE)
+    return [*slurm, *([first.name] if first is not None else [])]
 
 
 def required(plan: NodePlan) -> None:
