@@ -77,7 +77,12 @@ else:
 
 _gpu: dict[str, object] = {"model": "h200", "count": 8, "in_sysfs": False}
 _software: dict[str, _Any] = {
-    "versions": {name: _archive[name] for name in every_package(release(_lab.os), declared())}
+    # Kubernetes' packages are not in the archive.
+    "versions": {
+        name: _archive[name]
+        for name in every_package(release(_lab.os), declared())
+        if name in _archive
+    }
 }
 if _lab.os == "debian_13" and not _own_kernel:
     # The driver comes from Debian's archive, the rest from a simulated NVIDIA repository.

@@ -33,7 +33,9 @@ SYSCTLS = {
 PREPARE_TEXT = f"""#!/bin/sh
 # Lab only: kubelet reads /dev/kmsg, and writes these sysctls, which belong to the host's kernel.
 set -eu
-ln -sf /dev/null /dev/kmsg
+# Not a link: ProtectKernelLogs= of a unit would take /dev/null away with it (systemd.exec(5)).
+: > /dev/kmsg
+mount --bind /dev/null /dev/kmsg
 mkdir -p /run/lockstep-standin
 while read -r name value; do
     file=/run/lockstep-standin/$(echo "$name" | tr / .)
