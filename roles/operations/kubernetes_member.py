@@ -149,7 +149,7 @@ def _noted(command: str) -> str:
     shown = 'echo "$said" | grep -v "^W" | tail -n 12 >&2'
     return (
         f"mkdir -p {STATE} && touch {BEGUN} && sync {STATE} && "
-        f"if said=$({command} 2>&1); then touch {DONE} && rm {BEGUN}; "
+        f"if said=$( {command} 2>&1 ); then touch {DONE} && rm {BEGUN}; "
         f"else status=$?; {shown}; exit $status; fi"
     )
 
