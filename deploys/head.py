@@ -18,6 +18,7 @@ ROLES = (
     "kernel",
     "kubernetes_control_plane",
     "kubernetes_node",
+    "kubernetes_objects",
     "munge",
     "network",
     "node_exporter",

@@ -29,6 +29,7 @@ ABOUT = {
     "kernel.files": "kernel_files",
     "firewall.rules": "firewall",
     "listeners": "listeners",
+    "kubernetes.objects": "manifests",
     "net.gateway": "gateways",
     "net.persisted": "interfaces",
     "selinux.modules": "selinux_modules",

@@ -76,6 +76,8 @@ class Request:
     selinux_booleans: tuple[str, ...] = ()
     selinux_labels: tuple[str, ...] = ()
     """Paths whose label is wanted."""
+    manifests: tuple[str, ...] = ()
+    """Manifests of objects of Kubernetes, and what else of them to compare."""
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()

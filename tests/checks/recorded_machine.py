@@ -119,6 +119,7 @@ def _system(node: NodePlan, number: int) -> dict[str, Any]:
             "options": "",
             "hosts": "files dns",
         },
+        "kubernetes.objects": {},
         "firewall.rules": {kind: list(node.firewall.rules)} if (kind := node.firewall.kind) else {},
         "selinux.mode": {
             "running": node.selinux.mode or "disabled",

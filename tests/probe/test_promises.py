@@ -97,6 +97,12 @@ READ_ONLY = (
     "systemctl show --no-pager -p NeedDaemonReload -- *",
     "tc -details * show*",
     "docker info --format {{.LiveRestoreEnabled}}",
+    # kubectl: nothing is written in a dry run.
+    "* create --dry-run=client --validate=false -o json -f -",
+    "* get --ignore-not-found --show-managed-fields=false -o json -f -",
+    "* apply --server-side --dry-run=server --force-conflicts * -o json -f -",
+    "* get * --all-namespaces * -o json",
+    "kubeadm init phase addon * --config * --print-manifest",
 )
 ON_REQUEST = (
     "* run --rm --network none --device=nvidia.com/gpu=all * /bin/busybox sh -c *",

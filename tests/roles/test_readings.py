@@ -21,6 +21,7 @@ from lockstep.facts import (
     files,
     firewall,
     gpus,
+    kubernetes,
     manifest,
     network,
     packages,
@@ -72,6 +73,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     gpus.gpu_states(),
     containers.folders_open_to_all(("/tmp",)),
     containers.slurm_loads("/a.so"),
+    kubernetes.object_states(("/etc/kubernetes/lockstep/a.yaml",)),
     settings.kernel_files(("/proc/version",)),
     network.interface_states(()),
     firewall.loaded_rules("nftables"),
@@ -117,8 +119,8 @@ def makers() -> Iterator[str]:
 
 
 MODULES = (
-    *(boot, clock, containers, driver, files, firewall, gpus, manifest, network),
-    *(packages, reboot, selinux, services, settings, signing, slurm),
+    *(boot, clock, containers, driver, files, firewall, gpus, kubernetes, manifest),
+    *(network, packages, reboot, selinux, services, settings, signing, slurm),
 )
 
 

@@ -22,6 +22,7 @@ from lockstep.node.readers import (
     gpu_nvlink,
     kernel,
     kernel_log,
+    kubernetes_objects,
     manifest,
     memory,
     network,
@@ -188,6 +189,7 @@ READERS: tuple[Row, ...] = (
     (containers.read_device_files, ("device.files",)),
     (containers.read_containers, ("containers",)),
     (containers.read_images, ("containers.images",)),
+    (kubernetes_objects.read_objects, ("kubernetes.objects",)),
     (containers.read_live_restore, ("docker.live_restore",)),
 )
 
