@@ -17,7 +17,7 @@ from lockstep.plan.signing import signing
 from lockstep.probe.ship import Request, fingerprint_program
 from lockstep.report import fold
 
-NAME = "name"
+NAME, PODS = "name", "network of the pods"
 Asked = tuple[tuple[str, str], ...]
 """Parts of a fingerprint, as in ``Request.asked``."""
 
@@ -105,6 +105,7 @@ def own(plan: NodePlan) -> tuple[tuple[str, str], ...]:
         (NAME, plan.name),
         ("management address", plan.address),
         *((("second management address", str(second)),) if second is not None else ()),
+        *(((PODS, str(node.pods)),) if node.pods is not None else ()),
         *(
             (f"{kind} {rail}", str(address))
             for kind, addresses in zip(kinds, (node.fabric, node.fabric_second), strict=True)
@@ -130,7 +131,8 @@ def _alike(plan: NodePlan) -> Iterator[tuple[str, str]]:
     values: dict[str, list[str]] = {}
     for node in nodes:
         for kind, value in own(node):
-            values.setdefault(kind, []).append(value)
+            if kind != PODS:  # a network, which is in no range of addresses
+                values.setdefault(kind, []).append(value)
     for kind, every in values.items():
         if len(set(every)) != len(nodes):
             continue

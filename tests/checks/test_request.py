@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from lockstep.fleet.request import request
+from lockstep.fleet.request import PODS, alike, own, request
 from tests.checks import recorded
+from tests.golden.write import plan_of
 
 
 def test_every_owned_file_unit_and_key_is_asked_for() -> None:
@@ -38,3 +39,12 @@ def test_no_expected_value_is_in_a_request() -> None:
         for file in recorded.consistent().files_of(node).values():
             assert file.sha256 not in text
         assert recorded.SECRETS.munge_key_sha256 not in text
+
+
+def test_the_network_of_its_pods_is_an_identity_of_a_node() -> None:
+    nodes = plan_of("kubernetes").nodes.values()
+    networks = {node.name: dict(own(node)).get(PODS) for node in nodes}
+    assert networks == {node.name: node.node.pods and str(node.node.pods) for node in nodes}
+    assert len(set(networks.values()) - {None}) > 3
+    # It is a network, and has no place in ranges of addresses.
+    assert all(PODS not in dict(alike(node)) for node in nodes)

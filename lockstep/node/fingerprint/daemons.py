@@ -23,9 +23,10 @@ GROUPS = ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup")
 """Where the control groups of systemd are: with version 1, version 1 and 2, version 2."""
 WORK = re.compile(
     r"(.*slurmstepd|docker-.*|libpod-.*|crio-.*|cri-containerd-.*|buildkit.*)\.(scope|slice)"
-    r"|kubepods.*|docker|libpod_parent|job_.*|uid_.*"
+    r"|kubepods.*|k8s\.io|docker|libpod_parent|job_.*|uid_.*"
 )
-"""Control groups of jobs and containers."""
+"""Control groups of jobs and containers. containerd has those of pods in /k8s.io, its namespace for
+Kubernetes, if the kubelet makes none for pods (cgroupsPerQOS)."""
 SESSION = re.compile(r"session-\w+\.scope|init\.scope|app-.*\.scope|run-.*\.scope|tmux-.*\.scope")
 INTERACTIVE = frozenset({
     *("login", "agetty", "tmux", "screen", "ssh-agent", "gpg-agent", "dbus-daemon", "dbus-launch"),

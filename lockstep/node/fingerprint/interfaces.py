@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from lockstep.node.fingerprint.entry import Fields
+from lockstep.node.fingerprint.netlink import linked_elsewhere
 from lockstep.node.fingerprint.sysfs import names_in, value_of
 from lockstep.node.readers.reading import Unread
 from lockstep.node.readers.tree import found_by, rows_of, text_of
@@ -26,7 +27,8 @@ def without_containers(names: Iterable[str]) -> list[str]:
 
     Those of containers have a generated name, and their peer is in another network namespace. The
     peer's index (Documentation/ABI/testing/sysfs-class-net, iflink) can be that of an interface of
-    this one, but then that interface has another peer. An operator's own pair stays.
+    this one, but then that interface has another peer, or the kernel says that the peer is
+    elsewhere. An operator's own pair stays.
     """
     names = sorted(name for name in names if not ON_DEMAND.fullmatch(name))
     suspects = {name for name in names if OF_CONTAINERS.fullmatch(name)}
@@ -41,6 +43,8 @@ def without_containers(names: Iterable[str]) -> list[str]:
         for name in suspects
         if (value_of(f"{NET}/{name}/iflink"), value_of(f"{NET}/{name}/ifindex")) not in pairs
     }
+    if suspects - gone:
+        gone |= suspects & linked_elsewhere()
     return [name for name in names if name not in gone]
 
 

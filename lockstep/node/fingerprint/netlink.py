@@ -7,10 +7,14 @@ import struct
 
 from lockstep.node.readers.tree import exists, rows_of
 
-NETFILTER, XFRM = 12, 6
+ROUTE, NETFILTER, XFRM = 0, 12, 6
 """Protocols of linux/netlink.h."""
 GET_TABLES, GET_STATES, GET_POLICIES = 10 << 8 | 1, 0x12, 0x15
 """NFT_MSG_GETTABLE, XFRM_MSG_GETSA, XFRM_MSG_GETPOLICY."""
+GET_LINKS, IFNAME, LINK_NETNSID = 0x12, 3, 37
+"""RTM_GETLINK, and two attributes of its answers (rtnetlink(7), linux/if_link.h)."""
+ABOUT_LINK = 16
+"""Bytes of ifinfomsg, which is before the attributes."""
 REQUEST, DONE, ERROR = 0x301, 3, 2
 """NLM_F_REQUEST and NLM_F_DUMP, NLMSG_DONE, NLMSG_ERROR."""
 
@@ -47,3 +51,20 @@ def dump(protocol: int, kind: int, head: bytes = b"") -> list[bytes] | None:
                     data = data[(size + 3) & ~3 :]
     except OSError:
         return None
+
+
+def linked_elsewhere() -> set[str]:
+    """Return the interfaces whose other end is in another network namespace."""
+    found: set[str] = set()
+    for message in dump(ROUTE, GET_LINKS, bytes(ABOUT_LINK)) or ():
+        attributes: dict[int, bytes] = {}
+        at = ABOUT_LINK
+        while at + 4 <= len(message):
+            size, kind = struct.unpack_from("=HH", message, at)
+            if size < 4:
+                break
+            attributes[kind & 0x3FFF] = message[at + 4 : at + size]
+            at += (size + 3) & ~3
+        if LINK_NETNSID in attributes:
+            found.add(attributes.get(IFNAME, b"").rstrip(b"\0").decode())
+    return found

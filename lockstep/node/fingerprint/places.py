@@ -168,6 +168,17 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
         ("/etc/adjtime", "hwclock(8) writes the drift of the clock"),
         (r"/etc/nvidia-imex/nodes_config\.cfg",
          "names the nodes of the NVLink domain; file.content compares it with the description"),
+        ("/etc/lockstep/pod-routes",
+         "has the pods' networks of all nodes but this; file.content compares it with the "
+         "description"),
+        (r"/etc/kubernetes/pki/(apiserver-\w+-client|front-proxy-client|etcd/healthcheck-client)"
+         r"\.(crt|key)", "kubeadm makes it on each node of the control plane; "
+         "kubernetes.certificates reads its end"),
+        (r"/etc/kubernetes/(admin|super-admin|controller-manager|scheduler)\.conf",
+         "as above: it has a certificate with its key"),
+        ("/etc/kubernetes/manifests/etcd.yaml",
+         "names the members that etcd had when kubeadm added this one; kubernetes.static_pods "
+         "compares its image"),
         ("/etc/ld.so.cache", "ldconfig(8) makes it from the libraries of packages and ld.so.conf"),
         ("/run/cdi/nvidia.yaml", "nvidia-ctk(1) writes the GPUs in random order"),
         (r"/etc/\.updated", "systemd-update-done.service(8) writes the time of the last update"),

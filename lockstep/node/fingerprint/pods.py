@@ -24,6 +24,10 @@ BLOCK = r"\S+/(?:26|122)(?: table \S+)?(?: dev \S+)? by Calico's (?:bird|80)"
 """A block of addresses of Calico ("IP pool", blockSize: 26 and 122 unless set), as BIRD and Felix
 (protocol 80) route them."""
 ROUTED = ("bird", "80")
+OF_LOCKSTEP = "76"
+"""Protocol of the routes of the role kubernetes_node, one for each other node. The rule
+kubernetes.routes compares them with the description."""
+ROUTES_OF_LOCKSTEP = "/etc/lockstep/pod-routes"
 OF_CALICO = "/var/lib/calico"
 """calico/node writes the node's name into this folder ("Configuring calico/node", NODENAME)."""
 MADE = "A network plugin of Kubernetes makes it for the pods of one node."
@@ -32,6 +36,8 @@ EXCEPTIONS_OF_PODS = (
     # Cilium has a table with a default route of its own; one in the main table is for the node.
     Exempt("route", rf"(?!IPv[46] default dev )(?:.* )?dev {DEVICES}(?: by (?:Calico's )?\w+)?"
            r"(?: metric \d+)?(?: #\d+)?", WHOLE, MADE),
+    Exempt("route", r"\S+ by Lockstep(?: metric \d+)?(?: #\d+)?", WHOLE, "It leads to the pods of "
+           "another node, so each node lacks another one. kubernetes.routes compares all of them."),
     Exempt("route", rf"{BLOCK}(?: metric \d+)?(?: #\d+)?", WHOLE, MADE),
     Exempt("neighbour", rf"(?:proxy )?\S+(?: \S+)? dev {DEVICES}(?: #\d+)?", WHOLE, MADE),
     Exempt("address", rf"{DEVICES} .*", WHOLE, MADE),
@@ -54,6 +60,8 @@ def routed_by(protocol: str) -> str:
 
     A router of the site may use the same protocols: BIRD runs on its own, too.
     """
+    if protocol == OF_LOCKSTEP and exists(ROUTES_OF_LOCKSTEP):
+        return "Lockstep"
     if protocol not in ROUTED:
         return ""
     return f"Calico's {protocol}" if exists(OF_CALICO) else protocol

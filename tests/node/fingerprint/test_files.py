@@ -354,6 +354,8 @@ def test_each_exception_spares_its_neighbour(root: Root, row: Exempt) -> None:
         "/boot/loader/random-seed", "/etc/pki/tls/private/localhost.key",
         "/etc/salt/pki/minion/minion.pem", "/etc/iscsi/initiatorname.iscsi",
         "/etc/containers/networks", "/etc/nvidia-imex/nodes_config.cfg",
+        "/etc/lockstep/pod-routes", "/etc/kubernetes/manifests/etcd.yaml",
+        "/etc/kubernetes/pki/apiserver-kubelet-client.key", "/etc/kubernetes/admin.conf",
         "/home/me/.docker/.token_seed",
         "/usr/local/lib/site/__pycache__/a.cpython-313.pyc",
         "/root/.ssh/known_hosts", "/var/spool/cron/.SEQ", "/slurm-12_3.out",

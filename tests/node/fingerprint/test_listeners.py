@@ -44,7 +44,7 @@ def test_names_of_ports(node: Node, group: str, port: int, name: str) -> None:
 @pytest.mark.parametrize(
     "group",
     ["/system.slice/n1_slurmstepd.scope/job_5/step_0", "/system.slice/docker-0a.scope",
-     "/kubepods.slice/x", "/user.slice/user-1000.slice/session-3.scope"],
+     "/kubepods.slice/x", f"/k8s.io/{'a7' * 32}", "/user.slice/user-1000.slice/session-3.scope"],
 )  # fmt: skip
 def test_ports_of_jobs_containers_and_people_are_no_objects(node: Node, group: str) -> None:
     assert listeners(node, SSH.replace("/system.slice/ssh.service", group)) == {}

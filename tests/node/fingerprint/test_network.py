@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lockstep.node.fingerprint import ethtool, netlink, network, traffic
+from lockstep.node.fingerprint import ethtool, interfaces, netlink, network, traffic
 from lockstep.node.fingerprint.entry import Entry, Fields
 from lockstep.node.fingerprint.exempt import by_domain, without_exceptions
 from lockstep.node.fingerprint.identity import identities
@@ -169,7 +169,8 @@ def test_virtual_functions_and_programs(node: Node) -> None:
     ]
 
 
-def test_interfaces_of_containers_are_left_out(node: Node) -> None:
+def test_interfaces_of_containers_are_left_out(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interfaces, "linked_elsewhere", set)
     node.file("/sys/class/net/veth1a2b3c4/iflink", "9\n")
     node.file("/sys/class/net/eth77/ifindex", "2\n")
     podman = {**BRIDGE, "ifname": "podman0"}
@@ -178,6 +179,24 @@ def test_interfaces_of_containers_are_left_out(node: Node) -> None:
     assert objects(network.read_routes) == {}
     node.file("/sys/class/net/eth78/ifindex", "9\n")
     assert set(objects(network.read_interfaces)) == {"eth77", "veth1a2b3c4"}
+    # In a machine that is a container itself, indices of two namespaces may look like a pair.
+    monkeypatch.setattr(interfaces, "linked_elsewhere", lambda: {"veth1a2b3c4"})
+    assert set(objects(network.read_interfaces)) == {"eth77"}
+
+
+def test_the_kernel_says_whether_the_other_end_is_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def link(name: bytes, *more: bytes) -> bytes:
+        named = struct.pack("=HH", 4 + len(name) + 1, netlink.IFNAME) + name + b"\0"
+        return bytes(16) + b"".join(
+            one.ljust(-len(one) % 4 + len(one), b"\0") for one in (named, *more)
+        )
+
+    away = struct.pack("=HHi", 8, netlink.LINK_NETNSID, 0)
+    links = [link(b"veth1"), link(b"veth22", away)]
+    monkeypatch.setattr(netlink, "dump", lambda protocol, kind, head: links)
+    assert netlink.linked_elsewhere() == {"veth22"}
 
 
 def test_queues_and_the_origin_of_the_address(plain: Node) -> None:
@@ -274,6 +293,13 @@ def test_routes_are_told_by_table_metric_and_interface(node: Node) -> None:
         "10.9.0.0/16 table 100",
         "10.9.0.0/16 dev eth77",
     }
+
+
+def test_routes_to_the_pods_of_other_nodes_are_known_by_their_protocol(node: Node) -> None:
+    prints(node, [[ETH], [{**ROUTE, "dst": "fd00:1:0:ffff:2::/80", "protocol": "76"}]])
+    assert set(objects(network.read_routes)) == {"fd00:1:0:ffff:2::/80"}
+    node.file("/etc/lockstep/pod-routes", "fd00:1:0:ffff:2::/80 fd00:1::102\n")
+    assert set(objects(network.read_routes)) == {"fd00:1:0:ffff:2::/80 by Lockstep"}
 
 
 def test_the_same_routes_are_those_of_calico_where_it_runs(node: Node) -> None:
