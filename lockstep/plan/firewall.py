@@ -11,6 +11,8 @@ from functools import cached_property
 from ipaddress import collapse_addresses, ip_network
 from typing import TYPE_CHECKING
 
+from lockstep.spec import Service
+
 if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan
 
@@ -127,6 +129,11 @@ def _accepted(node: NodePlan) -> Iterator[Accepted]:
     for trusted in spec.os.firewall.trusted if spec.os.firewall else ():
         yield Accepted("trusted", _text(str(trusted)))
     management = _text(str(spec.networks["management"].prefix))
+    if spec.kubernetes is not None and node.runs_kubelet:
+        # Their addresses reach the API server and the kubelets unchanged.
+        yield Accepted("pods", _text(str(spec.kubernetes.pod_prefix)))
+        if node.runs(Service.KUBERNETES_CONTROL_PLANE):
+            yield Accepted("kube-apiserver", management, f"tcp/{spec.kubernetes.api_port}")
     for listener in listeners:
         yield Accepted(listener.unit, management, f"{listener.protocol}/{listener.port}")
 

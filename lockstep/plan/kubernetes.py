@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.plan.declaration import File, Unit
 from lockstep.spec import Service
-from lockstep.spec.kubernetes import Kubernetes
+from lockstep.spec.kubernetes import PACKAGES, Kubernetes
 
 if TYPE_CHECKING:
     from lockstep.plan.node import NodePlan
@@ -44,8 +44,6 @@ TIMEOUTS = {
     "discovery": "60s",
 }
 """How long kubeadm waits (v1beta4, Timeouts); its own defaults are four and five minutes."""
-PACKAGES = ("kubeadm", "kubectl", "kubelet")
-"""Packages that have Kubernetes' version."""
 SANDBOX_IMAGE = "registry.k8s.io/pause"
 CNI_PROGRAMS = "/opt/cni/bin"
 """Where the package kubernetes-cni has the plugins."""

@@ -16,6 +16,10 @@ SERIES = ("1.33", "1.34")
 """The minor versions whose settings were looked up, and tried in the lab."""
 
 
+PACKAGES = ("kubeadm", "kubectl", "kubelet")
+"""Packages that have Kubernetes' version."""
+
+
 class ImageTags(Model):
     """Tags of the images that do not have Kubernetes' version; None: kubeadm's own choice."""
 

@@ -9,7 +9,7 @@ from netaddr import IPNetwork
 
 from lockstep.catalog import os as operating_systems
 from lockstep.spec import names
-from lockstep.spec.kubernetes import SERIES, Kubernetes
+from lockstep.spec.kubernetes import PACKAGES, SERIES, Kubernetes
 from lockstep.spec.model import Cluster, NodeGroup, NodeRole, Service
 from lockstep.spec.problem import Problem, violated
 
@@ -35,6 +35,7 @@ def kubernetes_problems(cluster: Cluster) -> Iterator[Problem]:
     yield from _settings(cluster, found, here)
     yield from _control_plane(cluster, found, here)
     yield from _pods(cluster, found, here)
+    yield from _software(cluster, found)
 
 
 def _path(cluster: Cluster, settings: Kubernetes) -> tuple[str | int, ...]:
@@ -159,10 +160,10 @@ def _pods(cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]) -
         yield from violated(
             ("nodes", index),
             (
-                member and release is not None and not release.supports("kubernetes_node"),
+                member and release is not None and release.family != "debian",
                 ("release",),
                 cluster.release_of(group),
-                "a release on which Kubernetes is supported (docs/systems.md)",
+                "a release of the Debian family: on others, Kubernetes was not tried yet",
             ),
             (
                 needs and group.pods is None,
@@ -197,6 +198,44 @@ def _pods(cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]) -
         )
         if member and whole is not None:
             seen.append((group.name, whole))
+
+
+def _software(cluster: Cluster, settings: Kubernetes) -> Iterator[Problem]:
+    """Find software that Kubernetes does not work with."""
+    firewall, engines = cluster.os.firewall, cluster.software.containers.engines
+    takes_pods = any(cluster.scheduler_of(group) == "kubernetes" for group in cluster.nodes)
+    locked = cluster.software.versions
+    yield from violated(
+        ("os", "firewall"),
+        (
+            firewall is not None and firewall.kind == "firewalld",
+            ("kind",),
+            "firewalld",
+            "nftables: firewalld filters the packets between pods, too, and knows no pods",
+        ),
+    )
+    yield from violated(
+        ("software", "containers"),
+        (
+            takes_pods and "containerd" not in engines,
+            ("engines",),
+            ", ".join(engines) or "nothing",
+            "containerd among the engines: kubelets start pods with it",
+        ),
+    )
+    yield from violated(
+        ("software", "versions"),
+        *(
+            (
+                name in locked and not locked[name].startswith(f"{settings.version}-"),
+                (name,),
+                locked.get(name, ""),
+                f"leave it out: scheduler.version, {settings.version}, says which version the "
+                "nodes get",
+            )
+            for name in PACKAGES
+        ),
+    )
 
 
 Range = tuple[int, int]
