@@ -155,6 +155,7 @@ def _create_with(
     kubernetes: list[str] | None,
 ) -> LabState:
     """Create a lab; ``prepare`` gives it its nodes."""
+    wishes.check_kubernetes(os_name, kubernetes)
     try:
         shared_host.join(name, with_registry=bool(kubernetes))
         chosen = image.ensure(os_name)

@@ -103,6 +103,8 @@ class Kubernetes(BaseModel):
     """Address of the registry that has all images, under their names without the host's."""
     images: dict[str, str]
     """Name of an image -> its tag, for those that do not have Kubernetes' version."""
+    charts: dict[str, str] = {}
+    """Name of a Helm chart -> its address in the registry, without the version."""
     versions: dict[str, str]
     """Name of another component -> its version."""
 

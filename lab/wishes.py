@@ -70,6 +70,20 @@ def check_against(
         )
 
 
+def check_kubernetes(os_name: str, kubernetes: list[str] | None) -> None:
+    """Check that the lab's Kubernetes runs on an operating system.
+
+    Raises:
+        WrongUseError: it does not.
+    """
+    if kubernetes and os_name != DEFAULT_OS:
+        # Debian 12 has containerd 1.6, which has no CDI.
+        raise WrongUseError(
+            f"--kubernetes {','.join(kubernetes)}: expected --os {DEFAULT_OS}, not {os_name}",
+            f"lockstep lab up --kubernetes {kubernetes[-1]} --os {DEFAULT_OS}",
+        )
+
+
 def check_description(lab: LabState, workers: int | None, inventory: str | None) -> None:
     """Check that an existing lab has the cluster of an inventory file.
 

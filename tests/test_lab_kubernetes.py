@@ -41,6 +41,7 @@ def kubernetes(*series: str) -> Kubernetes:
         ],
         registry="http://[::1]:1",
         images={},
+        charts={},
         versions={},
     )
 
@@ -166,7 +167,8 @@ def changed(
     text = LIGHT_CONTAINER.read_text()
     script.write_text(text.replace("/sys/fs/cgroup/cgroup.controllers", str(file)))
     (tmp_path / "config.json").write_text(json.dumps(spec))
-    subprocess.run([sys.executable, "-I", script, *options], check=True, cwd=tmp_path)
+    folder = "/" if "--bundle" in " ".join(options) else tmp_path
+    subprocess.run([sys.executable, "-I", script, *options], check=True, cwd=folder)
     found: dict[str, object] = json.loads((tmp_path / "config.json").read_text())
     return found
 

@@ -25,7 +25,7 @@ def _kubernetes(series: str) -> Family:
     )
 
 
-KUBERNETES = {series: _kubernetes(series) for series in ("1.34",)}
+KUBERNETES = {series: _kubernetes(series) for series in ("1.33", "1.34")}
 """Minor release -> its programs, with crictl."""
 CRI_TOOLS = "sigs.k8s.io/cri-tools"
 ETCD = Family(_FOLDER / "etcd", "go.etcd.io/etcd/server/v3")
@@ -36,4 +36,44 @@ CNI_PLUGINS = Family(
     # As the module's build_linux.sh links it.
     "-X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=v{version}",
 )
-EVERY = (*KUBERNETES.values(), ETCD, COREDNS, CNI_PLUGINS)
+_PLUGIN = "github.com/NVIDIA/k8s-device-plugin"
+CHART = "deployments/helm/nvidia-device-plugin"
+DEVICE_PLUGIN = Family(
+    _FOLDER / "nvidia_k8s_device_plugin",
+    _PLUGIN,
+    # As the module's Makefile links them. Without its commit, which a module does not say.
+    "'-extldflags=-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files'"
+    f" -X {_PLUGIN}/internal/info.version=v{{version}}",
+    cgo=True,
+    sources=(CHART,),
+)
+_NFD = "sigs.k8s.io/node-feature-discovery"
+NODE_FEATURE_DISCOVERY = Family(
+    # The version of the subchart in the device plugin's chart.
+    _FOLDER / "node_feature_discovery",
+    _NFD,
+    # As the module's Makefile links them for containers.
+    f"-X {_NFD}/pkg/version.version=v{{version}} -X {_NFD}/pkg/utils/hostpath.pathPrefix=/host-",
+    sources=("deployment/components/worker-config/nfd-worker.conf.example",),
+)
+LOCAL_PATH_PROVISIONER = Family(
+    _FOLDER / "local_path_provisioner",
+    "github.com/rancher/local-path-provisioner",
+    "-X main.VERSION=v{version}",
+)
+KUBE_STATE_METRICS = Family(
+    _FOLDER / "kube_state_metrics",
+    "k8s.io/kube-state-metrics/v2",
+    "-X github.com/prometheus/common/version.Version=v{version}",
+)
+HELM = Family(
+    _FOLDER / "helm",
+    "helm.sh/helm/v4",
+    "-X helm.sh/helm/v4/internal/version.version=v{version}"
+    " -X helm.sh/helm/v4/internal/version.metadata=",
+)
+EVERY = (
+    *KUBERNETES.values(),
+    *(ETCD, COREDNS, CNI_PLUGINS, HELM),
+    *(DEVICE_PLUGIN, NODE_FEATURE_DISCOVERY, LOCAL_PATH_PROVISIONER, KUBE_STATE_METRICS),
+)

@@ -27,6 +27,22 @@ BINARIES = "usr/local/bin"
 TREE_TIMEOUT_S = 300
 ETCD = "registry.k8s.io/etcd"
 COREDNS = "registry.k8s.io/coredns/coredns"
+DEVICE_PLUGIN = "nvcr.io/nvidia/k8s-device-plugin"
+NODE_FEATURE_DISCOVERY = "registry.k8s.io/nfd/node-feature-discovery"
+KUBE_STATE_METRICS = "registry.k8s.io/kube-state-metrics/kube-state-metrics"
+LOCAL_PATH_PROVISIONER = "docker.io/rancher/local-path-provisioner"
+BUSYBOX = "docker.io/library/busybox"
+DEBIAN = "docker.io/library/debian"
+SLIM = (
+    *("base-files", "bash", "bsdutils", "coreutils", "dash", "debianutils", "diffutils"),
+    *("findutils", "grep", "gzip", "hostname", "libc-bin", "mawk", "mount", "ncurses-base"),
+    *("procps", "sed", "tar", "util-linux"),
+)
+"""Packages of the simulated Debian, without those of dpkg and apt."""
+ACCOUNTS = {
+    "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    "etc/group": b"root:x:0:\nnogroup:x:65534:\n",
+}
 
 
 def tags() -> dict[str, str]:
@@ -35,6 +51,12 @@ def tags() -> dict[str, str]:
         "registry.k8s.io/pause": PAUSE,
         ETCD: f"{families.ETCD.version}-0",
         COREDNS: f"v{families.COREDNS.version}",
+        DEVICE_PLUGIN: f"v{families.DEVICE_PLUGIN.version}",
+        NODE_FEATURE_DISCOVERY: f"v{families.NODE_FEATURE_DISCOVERY.version}",
+        KUBE_STATE_METRICS: f"v{families.KUBE_STATE_METRICS.version}",
+        LOCAL_PATH_PROVISIONER: f"v{families.LOCAL_PATH_PROVISIONER.version}",
+        BUSYBOX: "1.37",
+        DEBIAN: "trixie-slim",
     }
 
 
@@ -67,8 +89,15 @@ def of_release(series: str, system: SystemImage) -> Iterator[Image]:
     )
 
 
-def of_every_release() -> Iterator[Image]:
-    """Yield the images that do not depend on the release."""
+def of_every_release(system: SystemImage) -> Iterator[Image]:
+    """Yield the images that do not depend on the release; build the programs if necessary.
+
+    Args:
+        system: the operating system of the nodes, from whose archive programs in C come.
+
+    Raises:
+        LabError: a build failed.
+    """
     etcd = build.ensure(families.ETCD).programs()
     yield Image(
         ETCD,
@@ -82,6 +111,60 @@ def of_every_release() -> Iterator[Image]:
     )
     coredns = build.ensure(families.COREDNS).programs()["coredns"]
     yield Image(COREDNS, tags()[COREDNS], {"coredns": coredns}, entrypoint=("/coredns",))
+    yield from _of_gpus(system)
+    metrics = build.ensure(families.KUBE_STATE_METRICS).programs()
+    yield Image(
+        KUBE_STATE_METRICS,
+        tags()[KUBE_STATE_METRICS],
+        # The module's program is named by its version.
+        {"kube-state-metrics": metrics.popitem()[1]},
+        entrypoint=("/kube-state-metrics", "--port=8080", "--telemetry-port=8081"),
+        user="65534",
+    )
+    busybox = tree(system, ("busybox-static", "base-files"))
+    applets = run([str(busybox / "usr/bin/busybox"), "--list"], what="listing busybox's commands")
+    links = {f"usr/bin/{name}": "busybox" for name in applets.split() if name != "busybox"}
+    yield Image(BUSYBOX, tags()[BUSYBOX], ACCOUNTS, links=links, tree=busybox, command=("sh",))
+    paths = build.ensure(families.LOCAL_PATH_PROVISIONER).programs()["local-path-provisioner"]
+    yield Image(
+        LOCAL_PATH_PROVISIONER,
+        tags()[LOCAL_PATH_PROVISIONER],
+        {**ACCOUNTS, "usr/bin/local-path-provisioner": paths},
+        links=links,
+        tree=busybox,
+        command=("local-path-provisioner",),
+    )
+    yield Image(DEBIAN, tags()[DEBIAN], ACCOUNTS, tree=tree(system, SLIM), command=("bash",))
+
+
+def _of_gpus(system: SystemImage) -> Iterator[Image]:
+    """Yield the images of NVIDIA's device plugin and of node-feature-discovery."""
+    plugin = build.ensure(families.DEVICE_PLUGIN).programs()
+    yield Image(
+        DEVICE_PLUGIN,
+        tags()[DEVICE_PLUGIN],
+        {**ACCOUNTS, **{f"usr/bin/{name}": path for name, path in plugin.items()}},
+        links={"usr/bin/sh": "busybox"},
+        tree=tree(system, ("base-files", "busybox-static", "libc6")),
+        entrypoint=("nvidia-device-plugin",),
+        environment=(
+            "NVIDIA_DISABLE_REQUIRE=true",
+            "NVIDIA_VISIBLE_DEVICES=all",
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+        ),
+    )
+    discovery = build.ensure(families.NODE_FEATURE_DISCOVERY)
+    example = "deployment/components/worker-config/nfd-worker.conf.example"
+    yield Image(
+        NODE_FEATURE_DISCOVERY,
+        tags()[NODE_FEATURE_DISCOVERY],
+        {
+            **{f"usr/bin/{name}": path for name, path in discovery.programs().items()},
+            "etc/kubernetes/node-feature-discovery/nfd-worker.conf": discovery.source(example),
+        },
+        environment=("GRPC_GO_LOG_SEVERITY_LEVEL=INFO",),
+        user="65534:65534",
+    )
 
 
 def tree(system: SystemImage, packages: tuple[str, ...]) -> Path:

@@ -41,6 +41,8 @@ class Image:
     """A folder with more files, whose path changes when its content does."""
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    """More variables, as NAME=VALUE."""
     user: str = ""
 
     @property
@@ -168,7 +170,7 @@ def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _config(image: Image, plain: str) -> bytes:
-    running: dict[str, object] = {"Env": [PATH], "WorkingDir": "/"}
+    running: dict[str, object] = {"Env": [PATH, *image.environment], "WorkingDir": "/"}
     if image.entrypoint:
         running["Entrypoint"] = list(image.entrypoint)
     if image.command:

@@ -93,6 +93,7 @@ def of_release(series: str) -> list[Package]:
     version = f"{family.version}-{REVISION}"
     description = "built from its Go module for Lockstep's lab"
     plugins = build.ensure(families.CNI_PLUGINS).programs()
+    helm = build.ensure(families.HELM).programs()["helm"]
     return [
         Package(
             "kubelet",
@@ -131,5 +132,12 @@ def of_release(series: str) -> list[Package]:
             f"{families.CNI_PLUGINS.version}-{REVISION}",
             files={f"opt/cni/bin/{name}": path for name, path in plugins.items()},
             description=f"Network plugins, {description}",
+        ),
+        # From Helm's own repository in production.
+        Package(
+            "helm",
+            f"{families.HELM.version}-1",
+            files={"usr/bin/helm": helm},
+            description=f"Package manager for Kubernetes, {description}",
         ),
     ]

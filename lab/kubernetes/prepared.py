@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 from lab import repository
 from lab.errors import WrongUseError
 from lab.image import Image as SystemImage
-from lab.kubernetes import families, images, oci, packages, registry
+from lab.kubernetes import charts, families, images, oci, packages, registry
 from lab.repository import Repository
 from lab.state import Kubernetes, KubernetesRelease, Served
 
@@ -48,9 +49,9 @@ def prepare(series: list[str], system: SystemImage, own: Repository) -> Kubernet
     """
     repositories = repository.ensure_beside(own, [packages.of_release(one) for one in series])
     wanted = [image for one in series for image in images.of_release(one, system)]
-    wanted += images.of_every_release()
+    wanted += images.of_every_release(system)
     with ThreadPoolExecutor(max_workers=2) as pool:
-        registry.fill(pool.map(oci.ensure, wanted))
+        registry.fill(itertools.chain(pool.map(oci.ensure, wanted), [charts.device_plugin()]))
     releases = [
         KubernetesRelease(
             series=one,
@@ -63,8 +64,15 @@ def prepare(series: list[str], system: SystemImage, own: Repository) -> Kubernet
         releases=releases,
         registry=registry.URI,
         images=images.tags(),
+        charts={charts.DEVICE_PLUGIN: f"oci://{registry.ADDRESS}/charts/{charts.DEVICE_PLUGIN}"},
         versions={
             "etcd": families.ETCD.version,
             "coredns": families.COREDNS.version,
+            "helm": families.HELM.version,
+            "kubernetes-cni": families.CNI_PLUGINS.version,
+            "nvidia-device-plugin": families.DEVICE_PLUGIN.version,
+            "node-feature-discovery": families.NODE_FEATURE_DISCOVERY.version,
+            "kube-state-metrics": families.KUBE_STATE_METRICS.version,
+            "local-path-provisioner": families.LOCAL_PATH_PROVISIONER.version,
         },
     )

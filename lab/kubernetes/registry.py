@@ -21,7 +21,8 @@ from lab.processes import ProcessRecord, alive, kill, start_recorded
 from lab.removal import remove_tree
 
 PORT = 31421
-URI = f"http://[{proxy.ADDRESS}]:{PORT}"
+ADDRESS = f"[{proxy.ADDRESS}]:{PORT}"
+URI = f"http://{ADDRESS}"
 USER = "docker-registry"
 PROGRAM = "docker-registry"
 ANSWERS_WITHIN_S = 20.0
@@ -62,7 +63,7 @@ def start() -> None:
         return
     if _answers():
         raise LabError(
-            f"[{proxy.ADDRESS}]:{PORT} is in use by a process that is not recorded in "
+            f"{ADDRESS} is in use by a process that is not recorded in "
             f"{_record_path()} (a lab with another {places.BASE_VARIABLE}?)",
             f"ss -ltnp 'sport = {PORT}'",
         )
@@ -76,7 +77,7 @@ def start() -> None:
         "version: 0.1\n"
         "log: {level: warn, accesslog: {disabled: true}}\n"
         f"storage: {{filesystem: {{rootdirectory: {storage}}}, delete: {{enabled: true}}}}\n"
-        f'http: {{addr: "[{proxy.ADDRESS}]:{PORT}"}}\n'
+        f'http: {{addr: "{ADDRESS}"}}\n'
     )
     argv = [
         *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups"),
@@ -88,7 +89,7 @@ def start() -> None:
         if process.poll() is not None or time.monotonic() > deadline:
             tail = "\n    ".join(_log_path().read_text(errors="replace").splitlines()[-5:])
             raise LabError(
-                f"the container registry does not answer on [{proxy.ADDRESS}]:{PORT}; "
+                f"the container registry does not answer on {ADDRESS}; "
                 f"{_log_path()} ends:\n    {tail}"
             )
         time.sleep(0.05)
