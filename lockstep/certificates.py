@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from collections.abc import Iterable, Mapping
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -18,8 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_private_key,
 )
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITIES = {
     "ca": "kubernetes",
@@ -27,6 +29,8 @@ AUTHORITIES = {
     "etcd/ca": "etcd-ca",
 }
 """Path below /etc/kubernetes/pki, without its ending -> common name."""
+PROMETHEUS = "lockstep-prometheus"
+"""The user that may read metrics, and nothing else."""
 YEARS = 10
 """Validity of an authority; kubeadm's own default (CACertificateValidityPeriod)."""
 BITS = 2048
@@ -44,7 +48,50 @@ def new_authorities() -> dict[str, str]:
     key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
     made["sa.key"] = key.private_bytes(*PEM).decode()
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return {**made, "sa.pub": public.decode()}
+    made["sa.pub"] = public.decode()
+    certificate, private = client(made, PROMETHEUS, (), 365 * YEARS)
+    return {**made, "prometheus.crt": certificate, "prometheus.key": private}
+
+
+def client(
+    authorities: Mapping[str, str], user: str, groups: Iterable[str], days: int
+) -> tuple[str, str]:
+    """Return a new certificate with which a user logs in to the API server, and its key, as PEM.
+
+    Kubernetes takes the user from the common name, and the groups from the organizations
+    (Kubernetes, Authenticating: X.509 client certificates). It cannot be revoked.
+
+    Args:
+        authorities: what ``new_authorities`` returned.
+        user: name of the user.
+        groups: names of the user's groups.
+        days: validity, in days.
+    """
+    issuer = x509.load_pem_x509_certificate(authorities["ca.crt"].encode())
+    signing = load_pem_private_key(authorities["ca.key"].encode(), password=None)
+    assert isinstance(signing, rsa.RSAPrivateKey)  # new_authorities makes no other
+    key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
+    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    begins = _begins()
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)]))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins)
+        .not_valid_after(min(begins + datetime.timedelta(days=days), issuer.not_valid_after_utc))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(signing, hashes.SHA256())
+    )
+    text = certificate.public_bytes(Encoding.PEM).decode()
+    return text, key.private_bytes(*PEM).decode()
+
+
+def _begins() -> datetime.datetime:
+    """Return when a new certificate begins: the clocks of nodes may be a little behind."""
+    return datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
 
 
 def public_key_hash(certificate: str) -> str:
@@ -60,8 +107,7 @@ def public_key_hash(certificate: str) -> str:
 
 def _authority(key: rsa.RSAPrivateKey, name: str) -> x509.Certificate:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    # The clocks of nodes may be a little behind this machine's.
-    begins = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+    begins = _begins()
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

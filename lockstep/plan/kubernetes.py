@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lockstep.plan.declaration import File, Unit
+from lockstep.plan.declaration import Condition, File, Unit
 from lockstep.spec import Service
 from lockstep.spec.kubernetes import PACKAGES, Kubernetes
 
@@ -109,6 +109,32 @@ def authority_files() -> tuple[File, ...]:
     return tuple(
         File(path=f"{PKI}/{name}", mode="600", secret=True, secret_content=partial(_shared, name))
         for name in SHARED
+    )
+
+
+PROMETHEUS_FILES = {
+    name: f"/etc/prometheus/kubernetes/{name}"
+    for name in ("ca.crt", "prometheus.crt", "prometheus.key")
+}
+"""Secret of Kubernetes -> its file for Prometheus, which reads metrics with it."""
+
+
+def prometheus_files(wanted: Condition) -> tuple[File, ...]:
+    """Return the files with which Prometheus logs in to kubelets and to the API server.
+
+    Args:
+        wanted: which nodes with Prometheus get them.
+    """
+    return tuple(
+        File(
+            path=path,
+            mode="600",
+            owner="prometheus:prometheus",
+            secret=True,
+            secret_content=partial(_shared, name),
+            wanted=wanted,
+        )
+        for name, path in PROMETHEUS_FILES.items()
     )
 
 
