@@ -17,6 +17,7 @@ ROLES = (
     "hugepages",
     "kernel",
     "kubernetes_control_plane",
+    "kubernetes_metrics",
     "kubernetes_node",
     "kubernetes_objects",
     "munge",

@@ -17,6 +17,7 @@ from lockstep.catalog.os import load as release
 from lockstep.inventory import plan_or_exit
 from lockstep.roles import declared
 from lockstep.spec import every_package
+from lockstep.spec.kubernetes import PACKAGES as _of_kubernetes
 
 _lab = load_or_exit()
 _archive = json.loads(Path(_lab.archive_versions).read_text(encoding="utf-8"))
@@ -77,11 +78,11 @@ else:
 
 _gpu: dict[str, object] = {"model": "h200", "count": 8, "in_sysfs": False}
 _software: dict[str, _Any] = {
-    # Kubernetes' packages are not in the archive.
+    # Kubernetes' packages come from its own repository.
     "versions": {
         name: _archive[name]
         for name in every_package(release(_lab.os), declared())
-        if name in _archive
+        if name in _archive and name not in _of_kubernetes
     }
 }
 if _lab.os == "debian_13" and not _own_kernel:

@@ -30,7 +30,7 @@ AUTHORITIES = {
 }
 """Path below /etc/kubernetes/pki, without its ending -> common name."""
 PROMETHEUS = "lockstep-prometheus"
-"""The user that may read metrics, and nothing else."""
+"""The user with which Prometheus reads metrics (``plan.kubernetes.PROMETHEUS_USER``)."""
 YEARS = 10
 """Validity of an authority; kubeadm's own default (CACertificateValidityPeriod)."""
 BITS = 2048
@@ -38,19 +38,27 @@ BITS = 2048
 PEM = (Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
-def new_authorities() -> dict[str, str]:
-    """Return new authorities and the key pair for service accounts: path below pki -> PEM text."""
-    made: dict[str, str] = {}
+def completed(known: Mapping[str, str]) -> dict[str, str]:
+    """Return all secrets of Kubernetes in PEM format: those that exist, and new ones.
+
+    Args:
+        known: path below /etc/kubernetes/pki, or file of a client -> the text that exists.
+    """
+    made = dict(known)
     for path, name in AUTHORITIES.items():
+        if f"{path}.crt" not in made:
+            key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
+            made[f"{path}.crt"] = _authority(key, name).public_bytes(Encoding.PEM).decode()
+            made[f"{path}.key"] = key.private_bytes(*PEM).decode()
+    if "sa.key" not in made:
         key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
-        made[f"{path}.crt"] = _authority(key, name).public_bytes(Encoding.PEM).decode()
-        made[f"{path}.key"] = key.private_bytes(*PEM).decode()
-    key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
-    made["sa.key"] = key.private_bytes(*PEM).decode()
-    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    made["sa.pub"] = public.decode()
-    certificate, private = client(made, PROMETHEUS, (), 365 * YEARS)
-    return {**made, "prometheus.crt": certificate, "prometheus.key": private}
+        made["sa.key"] = key.private_bytes(*PEM).decode()
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        made["sa.pub"] = public.decode()
+    if "prometheus.crt" not in made:
+        certificate, private = client(made, PROMETHEUS, (), 365 * YEARS)
+        made |= {"prometheus.crt": certificate, "prometheus.key": private}
+    return made
 
 
 def client(
@@ -62,14 +70,14 @@ def client(
     (Kubernetes, Authenticating: X.509 client certificates). It cannot be revoked.
 
     Args:
-        authorities: what ``new_authorities`` returned.
+        authorities: what ``completed`` returned.
         user: name of the user.
         groups: names of the user's groups.
         days: validity, in days.
     """
     issuer = x509.load_pem_x509_certificate(authorities["ca.crt"].encode())
     signing = load_pem_private_key(authorities["ca.key"].encode(), password=None)
-    assert isinstance(signing, rsa.RSAPrivateKey)  # new_authorities makes no other
+    assert isinstance(signing, rsa.RSAPrivateKey)  # no other is made
     key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
     names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     begins = _begins()

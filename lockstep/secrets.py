@@ -34,6 +34,11 @@ MODE = 0o600
 
 KUBERNETES = "kubernetes/"
 """Prefix of the names of Kubernetes' secrets in the file."""
+OF_KUBERNETES = (
+    *("ca.crt", "ca.key", "etcd/ca.crt", "etcd/ca.key", "front-proxy-ca.crt", "front-proxy-ca.key"),
+    *("sa.key", "sa.pub", "prometheus.crt", "prometheus.key"),
+)
+"""Names of all secrets of Kubernetes."""
 
 TITLES: Mapping[str, str] = {"munge_key": "munge key", "database_password": "database password"}
 """Field of ``Secrets`` and of the file -> its name in messages."""
@@ -232,7 +237,7 @@ def complete(
 def _missing(found: Mapping[str, str] | None, kubernetes: bool) -> tuple[str, ...]:
     """Return the names of the secrets that a file lacks."""
     missing = [name for name in TITLES if found is None or name not in found]
-    if kubernetes and not any(name.startswith(KUBERNETES) for name in found or ()):
+    if kubernetes and not {f"{KUBERNETES}{name}" for name in OF_KUBERNETES} <= (found or {}).keys():
         missing.append(AUTHORITIES)
     return tuple(missing)
 
@@ -280,9 +285,14 @@ def _generate(path: Path, munge_key: bytes | None, kubernetes: bool) -> tuple[st
     }
     if AUTHORITIES in missing:
         # Imported here: most clusters do not have Kubernetes.
-        from lockstep.certificates import new_authorities
+        from lockstep.certificates import completed
 
-        made |= {f"{KUBERNETES}{name}": text for name, text in new_authorities().items()}
+        known = {
+            name.removeprefix(KUBERNETES): text
+            for name, text in (found or {}).items()
+            if name.startswith(KUBERNETES)
+        }
+        made |= {f"{KUBERNETES}{name}": text for name, text in completed(known).items()}
     # Readers never see a partial file. It is created with mode 0600.
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:

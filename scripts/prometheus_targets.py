@@ -11,6 +11,14 @@ from lockstep.inventory import load
 from lockstep.spec import Service
 
 WAIT_S = 60
+TARGETS = {
+    "node_exporter": 1,
+    "dcgm_exporter": 1,
+    "kubernetes_node": 2,
+    "kubernetes_control_plane": 1,
+    "kubernetes_metrics": 1,
+}
+"""Role -> targets that it brings."""
 
 
 def main(inventory: str) -> int:
@@ -21,11 +29,12 @@ def main(inventory: str) -> int:
         print(f"ERROR {inventory}: no node runs prometheus", file=sys.stderr)
         return 1
     url = f"http://{head.endpoint(plan.spec.monitoring.prometheus_port)}/api/v1/targets"
-    # All exporters on all nodes, and Prometheus itself.
+    # Prometheus itself, and what each node has. A kubelet has its own metrics and those of pods.
     expected = 1 + sum(
-        exporter in node.roles
+        number
         for node in plan.nodes.values()
-        for exporter in ("node_exporter", "dcgm_exporter")
+        for role, number in TARGETS.items()
+        if role in node.roles
     )
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -43,7 +52,7 @@ def main(inventory: str) -> int:
         time.sleep(1)
     for target in sorted(targets, key=lambda t: str(t["labels"])):
         labels = target["labels"]
-        print(f"    {target['health']:8}{labels['job']:12}{labels['node']:12}{labels['instance']}")
+        print(f"    {target['health']:8}{labels['job']:20}{labels['node']:12}{labels['instance']}")
     print(f"    {len(healthy)} of {expected} targets are up")
     return 0 if len(healthy) == expected else 1
 

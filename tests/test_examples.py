@@ -24,7 +24,13 @@ ROLES_OF_OTHER_MACHINES = {
 }
 """Role that no node of prod.py has, but the racks' trays have -> the reason."""
 ROLES_OF_KUBERNETES = dict.fromkeys(
-    ("kubernetes_control_plane", "kubernetes_node", "kubernetes_objects", "kubernetes_worker"),
+    (
+        "kubernetes_control_plane",
+        "kubernetes_metrics",
+        "kubernetes_node",
+        "kubernetes_objects",
+        "kubernetes_worker",
+    ),
     "prod.py has Slurm; inventories/kubernetes.py has Kubernetes",
 )
 """Role that no node of prod.py has, but those of kubernetes.py have -> the reason."""

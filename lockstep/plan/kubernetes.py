@@ -112,6 +112,8 @@ def authority_files() -> tuple[File, ...]:
     )
 
 
+PROMETHEUS_USER = "lockstep-prometheus"
+"""The user that may read metrics, and nothing else."""
 PROMETHEUS_FILES = {
     name: f"/etc/prometheus/kubernetes/{name}"
     for name in ("ca.crt", "prometheus.crt", "prometheus.key")
