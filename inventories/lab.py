@@ -17,10 +17,14 @@ from lockstep.catalog.os import load as release
 from lockstep.inventory import plan_or_exit
 from lockstep.roles import declared
 from lockstep.spec import every_package
-from lockstep.spec.kubernetes import PACKAGES as _of_kubernetes
 
 _lab = load_or_exit()
 _archive = json.loads(Path(_lab.archive_versions).read_text(encoding="utf-8"))
+_of_kubernetes = (
+    json.loads(Path(_lab.kubernetes.releases[-1].packages.versions).read_text(encoding="utf-8"))
+    if _lab.kubernetes is not None
+    else {}
+)
 _own_kernel = _lab.kernel == "own"
 _sysctl = {
     # Sysctls of the network namespace, the only ones that a container can set.
