@@ -12,6 +12,7 @@ from typing import Any as _Any
 import lockstep.lab_path as _lab_path  # noqa: F401
 from lab.description import plan_or_exit as _described_or_exit
 from lab.fingerprint_exceptions import EXCEPTIONS as _EXCEPTIONS
+from lab.state import Node as _Node
 from lab.state import load_or_exit
 from lockstep.catalog.os import load as release
 from lockstep.inventory import plan_or_exit
@@ -120,6 +121,13 @@ if _lab.os == "debian_13" and not _own_kernel:
         },
     }
 
+
+def _runs(node: _Node) -> list[str]:
+    """Return what a node runs; further heads have Kubernetes' control plane only."""
+    several = node.name == "head" or _lab.kubernetes is None
+    return [] if node.role != "head" else _heads_run if several else _heads_run[:1]
+
+
 _pods: dict[str, str] = {}
 if _lab.kubernetes is not None:
     # Pods and Services have networks beside the lab's own, which is a /64.
@@ -140,6 +148,8 @@ if _lab.kubernetes is not None:
         },
         "system_memory_mib": 512,
     }
+    if sum(node.role == "head" for node in _lab.nodes) > 1:
+        _scheduler["virtual_address"] = _lab.prefix.replace("::/64", "::f")
     _pods = {
         node.name: f"{_first}:ffff:{number:x}::/80" for number, node in enumerate(_lab.nodes, 1)
     }
@@ -184,7 +194,7 @@ _cluster = (
                     "hardware": node.role,
                     "management": node.address,
                     "fabric": node.fabric_address,
-                    "runs": _heads_run if node.role == "head" else [],
+                    "runs": _runs(node),
                     "pods": _pods.get(node.name),
                 }
                 for node in _lab.nodes

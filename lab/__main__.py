@@ -55,6 +55,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     making = verb("up", _up, "create and boot the missing nodes of the lab")
     making.add_argument("--workers", type=int, help="1 to 50; default: as before, or 2")
+    making.add_argument("--heads", type=int, help="1 or 3; default: as before, or 1")
     making.add_argument("--os", dest="os_name", help="debian_13 (default) or debian_12")
     making.add_argument(
         "--description",
@@ -137,6 +138,7 @@ def _up(arguments: argparse.Namespace) -> int:
         arguments.kernel,
         arguments.description,
         prepared.read_series(releases) if releases is not None else None,
+        arguments.heads,
     )
     return _show(lab, json=arguments.json)
 

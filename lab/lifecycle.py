@@ -39,6 +39,7 @@ def up(
     kernel: Kernel | None = None,
     inventory: str | None = None,
     kubernetes: list[str] | None = None,
+    heads: int | None = None,
 ) -> LabState:
     """Create the missing parts of a lab and boot its nodes.
 
@@ -50,13 +51,14 @@ def up(
         inventory: the file that describes the cluster; None: as before, or inventories/lab.py.
         kubernetes: its minor releases that the lab can install, oldest first; None: as before, or
             none.
+        heads: number of heads; None: as before, or one.
 
     Raises:
         WrongUseError: the existing lab has another system, kernel, simulated software, description
             or more workers, or a lab cannot take the description.
         LabError: the creation failed; everything that this call created is removed again.
     """
-    wishes.check_wishes(workers, os_name)
+    wishes.check_wishes(workers, os_name, heads, inventory is not None)
     setup.prepare_host(kubernetes=bool(kubernetes))
     with places.locked(name):
         existing = state.read(name)
@@ -65,7 +67,7 @@ def up(
             _remove(name, existing)
             existing = None
         if existing is not None:
-            wishes.check_against(existing, workers, os_name, kernel, kubernetes)
+            wishes.check_against(existing, workers, os_name, kernel, kubernetes, heads)
             wishes.check_description(existing, workers, inventory)
         chosen = existing.kernel if existing is not None else kernel or "shared"
         setup.prepare_host(chosen)
@@ -74,7 +76,8 @@ def up(
         if existing is None and inventory is not None:
             return _create_described(name, workers, os_name, chosen, inventory, kubernetes)
         if existing is None:
-            return _create(name, workers, os_name or wishes.DEFAULT_OS, chosen, kubernetes)
+            os_name = os_name or wishes.DEFAULT_OS
+            return _create(name, workers, os_name, chosen, kubernetes, heads or 1)
         wishes.check_stand_ins(existing)
         return _complete(existing, workers or wishes.count_workers(existing))
 
@@ -98,12 +101,12 @@ def _print(text: str) -> None:
 
 
 def _node(lab: LabState, number: int) -> Node:
-    """Return a node by number: 0 is the head, 1 to MOST_WORKERS are workers."""
-    if number == 0:
+    """Return a node by number: 1 to MOST_WORKERS are workers; 0, -1 and -2 are heads."""
+    if number <= 0:
         return Node(
-            name="head",
+            name=f"head{1 - number}" if number else "head",
             role="head",
-            address=network.address_in(lab.prefix, network.HEAD_HOST_PART),
+            address=network.address_in(lab.prefix, network.HEAD_HOST_PART - number),
             fabric_address=None,
         )
     host_part = network.FIRST_WORKER_HOST_PART + number
@@ -116,11 +119,19 @@ def _node(lab: LabState, number: int) -> Node:
 
 
 def _create(
-    name: str, workers: int | None, os_name: str, kernel: Kernel, kubernetes: list[str] | None
+    name: str,
+    workers: int | None,
+    os_name: str,
+    kernel: Kernel,
+    kubernetes: list[str] | None,
+    heads: int,
 ) -> LabState:
     def prepare(lab: LabState) -> None:
         number = workers or wishes.DEFAULT_WORKERS
-        lab.nodes = [_node(lab, place) for place in range(number + 1)]
+        lab.nodes = [
+            *(_node(lab, -place) for place in range(heads)),
+            *(_node(lab, place) for place in range(1, number + 1)),
+        ]
 
     return _create_with(name, os_name, kernel, prepare, kubernetes)
 

@@ -7,8 +7,15 @@ from lab.errors import WrongUseError
 from lab.state import Kernel, LabState
 
 MOST_WORKERS = 50
+HEADS = (1, 3)
+"""Numbers of heads that a lab of inventories/lab.py can have."""
 DEFAULT_WORKERS = 2
 DEFAULT_OS = "debian_13"
+
+
+def count_heads(lab: LabState) -> int:
+    """Return the number of heads."""
+    return sum(node.role == "head" for node in lab.nodes)
 
 
 def count_workers(lab: LabState) -> int:
@@ -16,7 +23,9 @@ def count_workers(lab: LabState) -> int:
     return sum(node.role == "worker" for node in lab.nodes)
 
 
-def check_wishes(workers: int | None, os_name: str | None) -> None:
+def check_wishes(
+    workers: int | None, os_name: str | None, heads: int | None = None, described: bool = False
+) -> None:
     """Check what does not depend on an existing lab.
 
     Raises:
@@ -26,6 +35,12 @@ def check_wishes(workers: int | None, os_name: str | None) -> None:
         raise WrongUseError(
             f"--workers {workers}: expected 1 to {MOST_WORKERS}",
             f"lockstep lab up --workers {DEFAULT_WORKERS}",
+        )
+    if heads is not None and (heads not in HEADS or described):
+        raise WrongUseError(
+            f"--heads {heads}: expected {' or '.join(map(str, HEADS))}, and no --description, "
+            "which has heads of its own",
+            f"lockstep lab up --heads {HEADS[-1]} --kubernetes 1.34",
         )
     if os_name is not None:
         archive.suite_of(os_name)
@@ -37,8 +52,9 @@ def check_against(
     os_name: str | None,
     kernel: Kernel | None,
     kubernetes: list[str] | None,
+    heads: int | None = None,
 ) -> None:
-    """Check that an existing lab has the system, kernel and releases, and not more workers.
+    """Check that an existing lab has the system, kernel, releases and heads, and not more workers.
 
     Raises:
         WrongUseError: it is not so.
@@ -60,6 +76,12 @@ def check_against(
         raise WrongUseError(
             f"lab {lab.name!r} has {' and '.join(releases) or 'no release'} of Kubernetes; "
             f"--kubernetes {','.join(kubernetes)} requires all nodes to be recreated",
+            again,
+        )
+    if heads not in (None, count_heads(lab)):
+        raise WrongUseError(
+            f"lab {lab.name!r} has {count_heads(lab)} heads; --heads {heads} requires all nodes "
+            "to be recreated",
             again,
         )
     if workers is not None and workers < count_workers(lab):

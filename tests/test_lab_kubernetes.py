@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import gpus, node_files, places, state, wishes
+from lab import gpus, lifecycle, node_files, places, state, wishes
 from lab.errors import WrongUseError
 from lab.kubernetes import families, machine, oci, prepared
 from lab.kubernetes.oci import Image
@@ -217,3 +217,28 @@ def test_every_light_machine_of_a_lab_with_kubernetes_is_prepared(
 @pytest.mark.parametrize("text", [machine.RUNC_TEXT, machine.PREPARE_TEXT])
 def test_the_shell_scripts_are_valid(text: str) -> None:
     subprocess.run(["sh", "-n"], input=text, text=True, check=True)
+
+
+@pytest.mark.parametrize(("heads", "described"), [(2, False), (0, False), (3, True)])
+def test_another_number_of_heads_is_refused(heads: int, described: bool) -> None:
+    with pytest.raises(WrongUseError, match=f"--heads {heads}: expected 1 or 3"):
+        wishes.check_wishes(None, None, heads, described)
+
+
+def test_heads_have_addresses_of_their_own() -> None:
+    made = [lifecycle._node(lab(), number) for number in (0, -1, -2, 1)]
+    assert [(one.name, one.role) for one in made] == [
+        ("head", "head"),
+        ("head2", "head"),
+        ("head3", "head"),
+        ("worker1", "worker"),
+    ]
+    assert [one.address for one in made] == ["fd00::10", "fd00::11", "fd00::12", "fd00::101"]
+
+
+def test_the_number_of_heads_of_a_lab_stays() -> None:
+    there = lab(kubernetes("1.34"))
+    there.nodes = [lifecycle._node(there, 0)]
+    wishes.check_against(there, None, None, None, None, 1)
+    with pytest.raises(WrongUseError, match="has 1 heads; --heads 3 requires all nodes"):
+        wishes.check_against(there, None, None, None, None, 3)
