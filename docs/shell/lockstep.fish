@@ -51,7 +51,7 @@ function _shtab_lockstep_using
 end
 
 set -g _shtab_lockstep_commands accept check compare demo deploys describe diff explain files init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
-set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --html --job --json --junit --kernel --key --known-hosts --kubernetes --limit --load --lock --metrics --munge-key --name --node --os --output --port --reason --records --rule --save-records --set --severity --since --ssh-config --through --until --user --workers -o
+set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --heads --html --job --json --junit --kernel --key --known-hosts --kubernetes --limit --load --lock --metrics --munge-key --name --node --os --output --port --reason --records --rule --save-records --set --severity --since --ssh-config --through --until --user --workers -o
 
 complete -c lockstep -e
 complete -c lockstep -f
@@ -139,6 +139,7 @@ complete -c lockstep -n '_shtab_lockstep_using lab setup' -l kernel -xka "shared
 complete -c lockstep -n '_shtab_lockstep_using lab; and test $_shtab_lockstep_npos -eq 0' -a up -d 'create and boot the missing nodes of the lab'
 complete -c lockstep -n '_shtab_lockstep_using lab up' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using lab up' -l workers -x -d '1 to 50; default: as before, or 2'
+complete -c lockstep -n '_shtab_lockstep_using lab up' -l heads -x -d '1 or 3; default: as before, or 1'
 complete -c lockstep -n '_shtab_lockstep_using lab up' -l os -x -d 'debian_13 (default) or debian_12'
 complete -c lockstep -n '_shtab_lockstep_using lab up' -l description -xka "(__fish_complete_path (commandline -ct))" -d 'the cluster of an inventory file, such as inventories/prod.py; default: as before, or the lab'"'"'s own'
 complete -c lockstep -n '_shtab_lockstep_using lab up' -l kubernetes -x -d 'build the programs, packages and images of these minor releases: 1.34 (or several, with commas); default: as before, or none'
