@@ -13,7 +13,7 @@ from lockstep.checks.fingerprint import findings as fingerprints
 from lockstep.checks.growth import GrowthNotes
 from lockstep.checks.not_available import DriverNotes
 from lockstep.checks.raw_findings import RawFinding
-from lockstep.checks.rule import Rule
+from lockstep.checks.rule import At, Rule
 from lockstep.checks.rules.fingerprint import FAMILY
 from lockstep.checks.rules.system import NODE_REACHABLE
 from lockstep.faults import NEXT
@@ -82,13 +82,21 @@ def check_together(
     return report
 
 
-def _controllers(contexts: Iterable[Context]) -> dict[str, str]:
-    """Map each node to the node that runs slurmctld for it, if its cluster has a controller."""
+def _controllers(contexts: Iterable[Context]) -> dict[At, dict[str, str]]:
+    """Map each node to the head that runs its scheduler's control, if its cluster has one."""
+    services = {
+        At.CONTROLLER: Service.SLURM_CONTROLLER,
+        At.CONTROL_PLANE: Service.KUBERNETES_CONTROL_PLANE,
+    }
+    contexts = tuple(contexts)
     return {
-        context.labelled(name): context.labelled(controller.name)
-        for context in contexts
-        if (controller := context.plan.running(Service.SLURM_CONTROLLER)) is not None
-        for name in context.plan.nodes
+        at: {
+            context.labelled(name): context.labelled(head.name)
+            for context in contexts
+            if (head := context.plan.running(service)) is not None
+            for name in context.plan.nodes
+        }
+        for at, service in services.items()
     }
 
 

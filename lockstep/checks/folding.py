@@ -43,12 +43,16 @@ def _joined(group: list[RawFinding]) -> RawFinding:
     return replace(group[0], finding=finding, devices=devices)
 
 
-def explain(found: list[RawFinding], controllers: Mapping[str, str]) -> list[RawFinding]:
+Heads = Mapping[At, Mapping[str, str]]
+"""Place of a cause -> node -> the head that is meant."""
+
+
+def explain(found: list[RawFinding], controllers: Heads) -> list[RawFinding]:
     """Return the findings that are not consequences; each cause lists its consequences.
 
     Args:
         found: the findings of all rules.
-        controllers: node -> the node that runs slurmctld for it.
+        controllers: the heads that run slurmctld, or Kubernetes' control plane, for each node.
     """
     roots = _roots(found, controllers)
     if any(raw.sides for raw in found):
@@ -68,7 +72,7 @@ def _settled(raw: RawFinding, cause: RawFinding) -> RawFinding:
     return replace(raw, nodes=side) if raw.sides and side else raw
 
 
-def _roots(found: list[RawFinding], controllers: Mapping[str, str]) -> list[int]:
+def _roots(found: list[RawFinding], controllers: Heads) -> list[int]:
     """Return, for each finding, the index of its root cause, or its own index if it has none."""
     by_node: dict[str, list[int]] = {}
     for index, raw in enumerate(found):
@@ -120,15 +124,15 @@ def _explanation(
     cause: Cause,
     found: list[RawFinding],
     by_node: dict[str, list[int]],
-    controllers: Mapping[str, str],
+    controllers: Heads,
 ) -> int | None:
     """Return the index of the finding that explains finding ``index`` as its cause, or None."""
     effect = found[index]
     if not _concerns(cause.of, effect):
         return None
     nodes = effect.nodes
-    if cause.at is At.CONTROLLER:
-        nodes = frozenset(controllers.get(name, name) for name in nodes)
+    if (heads := controllers.get(cause.at)) is not None:
+        nodes = frozenset(heads.get(name, name) for name in nodes)
     parties = (nodes, *effect.sides)
     candidates = {one: None for party in parties for one in by_node.get(min(party), ())}
     return next(

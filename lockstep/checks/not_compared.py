@@ -18,7 +18,6 @@ NOT_JUDGED = {
     "cpuset.groups": "cpuset.services, which a rule checks, is derived from these CPU lists",
     "driver.kernels": "roles build modules for all kernels; rules check the running and next ones",
     "driver.loaded": "roles request it; rules check driver.module, driver.helpers and nouveau",
-    "kubernetes.objects": "the role kubernetes_objects requests it",
     "kernel.initramfs": "roles request it to see whether the initramfs has the driver's options",
     "kernel.next": "roles request it; driver.module_next and kernel.newest check it",
     "kernel.cmdline_entries": "grubby changes all entries; a rule checks the default entry",
@@ -94,6 +93,8 @@ CHANGES_BY_ITSELF = {
     "storage.space": "files come and go; storage.space checks it",
     "slurm.jobs": "only roles request it",
     "slurm.node": "only roles request it",
+    "kubernetes.certificates": "time goes by; kubernetes.certificates checks it",
+    "kubernetes.nodes": "follows the pods and the states of the nodes; kubernetes.node checks it",
     "slurm.nodes.*.state": "follows the jobs; slurm.state checks it",
     "slurm.nodes.*.reason": "changes with the state",
 }
@@ -116,6 +117,12 @@ DIFFERS_BETWEEN_NODES = {
     "munge.credential": "only the controller has this reading",
     "munge.decoded": "the controller does not decode its own credential",
     "slurm.nodes": "only the controller has this reading",
+    "kubernetes.nodes": "only the control plane has this reading",
+    "kubernetes.kubelet_config": "only the control plane has this reading",
+    "kubernetes.objects": "only the control plane has this reading",
+    "kubernetes.static_pods": "only the control plane has static pods",
+    "kubernetes.routes": "each node has routes to the others",
+    "kubernetes.certificates": "each node has certificates of its own",
     **{f"kernel.cmdline.{word}=*": "names the node's own disk or address" for word in OWN},
 }
 """Readings that differ between equal nodes but should stay the same on any one node."""

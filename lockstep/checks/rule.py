@@ -257,9 +257,10 @@ class At(enum.Enum):
     NODE = "same node"
     DEVICE = "same device of the same node"
     CONTROLLER = "the node that runs slurmctld"
+    CONTROL_PLANE = "the first head of Kubernetes' control plane"
 
 
-SAME_DEVICE, CONTROLLER = At.DEVICE, At.CONTROLLER
+SAME_DEVICE, CONTROLLER, CONTROL_PLANE = At.DEVICE, At.CONTROLLER, At.CONTROL_PLANE
 
 
 @dataclass(frozen=True)

@@ -340,7 +340,9 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
             f"195:{i}": uuid for i, uuid in enumerate(changes["gpu.uuid"].values())
         }
         changes["gpu.serial"] = {f"gpu{i}": f"165{number:06}{i:04}" for i in gpus}
-    if node.role is NodeRole.WORKER:
+    if node.spec.slurm is None:
+        pass
+    elif node.role is NodeRole.WORKER:
         controller = _files(next(iter(node.cluster.nodes.values())))
         conf = {file.path: file.sha256 for file in controller}["/etc/slurm/slurm.conf"]
         changes["slurm.conf_sha256"] = conf

@@ -22,7 +22,7 @@ from lockstep.node.readers import collect
 from lockstep.node.record.main import FINGERPRINT
 from lockstep.probe.record import Reading, Record, Unreachable
 from lockstep.report import ExitStatus, Finding, Status
-from tests.checks import recorded, test_firewall, test_selinux
+from tests.checks import recorded, recorded_kubernetes, test_firewall, test_selinux
 from tests.checks.recorded import REMOVED
 from tests.checks.test_mutations import MUTATIONS
 from tests.declared import FILES
@@ -473,6 +473,7 @@ def test_every_reading_is_judged_or_has_its_reason(monkeypatch: pytest.MonkeyPat
     recorded.report(recorded.consistent())
     recorded.report(test_selinux.cluster())
     recorded.report(test_firewall.cluster())
+    recorded.report(recorded_kubernetes.consistent())
     # Some are asked for only where something differs: is it on disk for the next boot?
     for reading, path, value in (
         ("kernel.cmdline", (), []),
@@ -533,7 +534,8 @@ def test_a_node_without_logins_has_no_finding() -> None:
 
 
 def test_every_file_that_explains_a_finding_is_managed() -> None:
-    clusters = (recorded.consistent(), *map(test_firewall.cluster, ("nftables", "firewalld")))
+    firewalls = map(test_firewall.cluster, ("nftables", "firewalld"))
+    clusters = (recorded.consistent(), recorded_kubernetes.consistent(), *firewalls)
     ours = {file.path for _, file in FILES}  # of all releases
     views = [view for one in clusters for view in one.views.values()]
     units = {unit for view in views for unit in view.plan.system.units}

@@ -922,13 +922,14 @@ MUTATIONS = (
 ALL = (*MUTATIONS, *MACHINE, *SYSTEM, *NETWORK)
 OF_OTHER_CLUSTERS = frozenset(
     {
+        *(rule.id for rule in all_rules() if rule.id.startswith("kubernetes.")),
         *("node.reachable", "gpu.nvlink_domain", "gpu.power_module"),
         *("selinux.module", "selinux.boolean", "selinux.label"),
         "firewall.rules",
     }
 )
 """Rules that no changed value of this cluster can break: see below, test_racks.py,
-test_selinux.py, test_firewall.py and tests/recordings."""
+test_selinux.py, test_firewall.py, test_kubernetes.py and tests/recordings."""
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda m: f"{m.rule}-{'.'.join(m.path) or m.reading}")

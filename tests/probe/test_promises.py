@@ -44,6 +44,7 @@ READ_ONLY = (
     "systemctl list-units --state=failed --plain --no-legend --no-pager",
     "ip -j address",
     "ip -j * route show default",
+    "ip -j * route show proto *",
     "devlink -j dev param show",
     "dcb * show dev *",
     "* -d * --reg_name ROCE_ACCL --get",  # mlxreg or mstreg

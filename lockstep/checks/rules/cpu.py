@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import View
 from lockstep.checks.looks import joined, made, part
+from lockstep.checks.peer_settings import OTHER_KERNEL, OTHER_MACHINE
 from lockstep.checks.rule import (
     WARNING,
     Cause,
@@ -21,7 +22,6 @@ from lockstep.checks.rule import (
     each,
     same,
 )
-from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
 from lockstep.checks.rules.boot import own_kernel
 from lockstep.plan.running import GOVERNOR
 from lockstep.spec.names import cpulist, cpus

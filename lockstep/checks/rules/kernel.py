@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from lockstep.checks.compare import number
 from lockstep.checks.context import Items, View
 from lockstep.checks.looks import made, of_map, part, where
+from lockstep.checks.peer_settings import OTHER_KERNEL, OTHER_MACHINE
 from lockstep.checks.rule import (
     SAME_DEVICE,
     WARNING,
@@ -26,7 +27,6 @@ from lockstep.checks.rule import (
     same,
 )
 from lockstep.checks.rules._gpu import has_gpus
-from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
 from lockstep.checks.rules.boot import own_kernel
 from lockstep.plan.running import GOVERNOR, NEW_INTERRUPTS, THP, UNBOUND_WORK, KernelFile
 from lockstep.probe.record import Unread, item

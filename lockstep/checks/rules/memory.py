@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from lockstep.checks.compare import number
 from lockstep.checks.context import View
 from lockstep.checks.looks import made, of_map
+from lockstep.checks.peer_settings import OTHER_KERNEL
 from lockstep.checks.rule import (
     SAME_DEVICE,
     WARNING,
@@ -28,7 +29,6 @@ from lockstep.checks.rule import (
     each,
     same,
 )
-from lockstep.checks.rules._peers import OTHER_KERNEL
 from lockstep.checks.rules.boot import STARTED_SO, key, own_kernel, started_otherwise, waits
 from lockstep.checks.rules.rdma import counted
 from lockstep.node.check.judge import Judgement

@@ -7,6 +7,7 @@ import re
 from lockstep.checks.compare import number
 from lockstep.checks.context import Value, View
 from lockstep.checks.looks import where
+from lockstep.checks.peer_settings import worker
 from lockstep.checks.rule import (
     SAME_DEVICE,
     WARNING,
@@ -22,7 +23,6 @@ from lockstep.checks.rule import (
     by_hand,
     each,
 )
-from lockstep.checks.rules._peers import worker
 from lockstep.plan.nvidia import DCGM, DCGM_EXPORTER
 
 SET_BY = {

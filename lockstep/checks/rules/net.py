@@ -7,6 +7,7 @@ from dataclasses import replace
 from lockstep.checks.context import Items, View
 from lockstep.checks.looks import made
 from lockstep.checks.objects import Object, ObjectKind
+from lockstep.checks.peer_settings import OTHER_KERNEL, OTHER_MACHINE
 from lockstep.checks.rule import (
     ERROR,
     SAME_DEVICE,
@@ -39,7 +40,6 @@ from lockstep.checks.rules._interfaces import (
     purpose,
     which,
 )
-from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
 
 
 def _interface(view: View, what: str) -> tuple[Object]:

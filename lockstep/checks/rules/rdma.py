@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from lockstep.checks.context import Items, View, has_role
 from lockstep.checks.looks import joined, made, whole
+from lockstep.checks.peer_settings import OTHER_KERNEL, OTHER_MACHINE
 from lockstep.checks.rule import (
     DEPLOY,
     SAME_DEVICE,
@@ -31,7 +32,6 @@ from lockstep.checks.rule import (
     same,
 )
 from lockstep.checks.rules._gpu import has_gpus
-from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE
 from lockstep.node.check.judge import Judgement
 from lockstep.spec.names import expand
 

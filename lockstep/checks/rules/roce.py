@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from lockstep.catalog.nvidia.doca import WITH_MODULES
 from lockstep.checks.context import Items, View
 from lockstep.checks.looks import of_map
+from lockstep.checks.peer_settings import OTHER_KERNEL, OTHER_MACHINE, only_difference
 from lockstep.checks.rule import (
     DEPLOY,
     REBOOT,
@@ -29,7 +30,6 @@ from lockstep.checks.rule import (
     each,
     same,
 )
-from lockstep.checks.rules._peers import OTHER_KERNEL, OTHER_MACHINE, only_difference
 from lockstep.checks.rules.rdma import (
     DEVICES,
     FOLLOWS_COUNT,

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from lockstep.catalog.os import of_debian
 from lockstep.checks.context import Items, View
 from lockstep.checks.looks import of_map, where, whole
+from lockstep.checks.peer_settings import only_difference, size, worker
 from lockstep.checks.rule import (
     CONTROLLER,
     DEPLOY,
@@ -27,7 +28,6 @@ from lockstep.checks.rule import (
     each,
     same,
 )
-from lockstep.checks.rules._peers import only_difference, size, worker
 from lockstep.checks.rules.boot import own_kernel
 from lockstep.checks.rules.driver import DRIVER, FABRIC_MANAGER
 from lockstep.plan import nvidia, owners

@@ -1,0 +1,286 @@
+"""Rules about Kubernetes: what the API server sees of each node, and what the node has itself."""
+
+from __future__ import annotations
+
+from lockstep.checks.compare import number
+from lockstep.checks.context import View
+from lockstep.checks.kubernetes_views import (
+    OURS,
+    SILENT,
+    allocatable,
+    allocatable_expected,
+    changed_objects,
+    concerned,
+    configured,
+    labels_expected,
+    labels_of,
+    objects_expected,
+    of_entry,
+    route_items,
+    routed,
+    routes_expected,
+    running,
+    state,
+    state_tags,
+    static_pod_items,
+    static_pods_expected,
+    taints_expected,
+    taints_of,
+)
+from lockstep.checks.rule import (
+    CONTROL_PLANE,
+    DEPLOY,
+    UNREAD,
+    WARNING,
+    Cause,
+    Effect,
+    Kind,
+    Look,
+    Rule,
+    Severities,
+    Text,
+    by_hand,
+    by_role,
+    each,
+    same,
+)
+from lockstep.plan.kubernetes import ADMIN_CONF, KUBELET_DROP_INS
+from lockstep.report import Severity
+
+KUBELET, CONTAINERD = "kubelet.service", "containerd.service"
+ENDS_SOON_DAYS, ENDS_DAYS = 30, 7
+KUBECTL = f"on a head: kubectl --kubeconfig {ADMIN_CONF}"
+
+
+def not_asked(rule: str) -> tuple[Cause, ...]:
+    """Return the causes that leave ``rule`` without data from the API server."""
+    return (
+        Cause("node.reachable", at=CONTROL_PLANE, of=UNREAD),
+        Cause("unit.active", device=KUBELET, at=CONTROL_PLANE, of=UNREAD),
+        Cause("unit.active", device=CONTAINERD, at=CONTROL_PLANE, of=UNREAD),
+        Cause("kubernetes.node", at=CONTROL_PLANE, of=UNREAD),
+        *(() if rule == "kubernetes.node" else (Cause("kubernetes.node", of=UNREAD),)),
+    )
+
+
+def _ends_soon(view: View, device: str) -> Severity:
+    days = view.items("kubernetes.certificates").get(device)
+    soon = isinstance(days, int) and days < ENDS_DAYS
+    return Severity.ERROR if soon else Severity.WARNING
+
+
+RULES = (
+    Rule(
+        id="kubernetes.node",
+        claim="Kubernetes can start pods on every worker, and every head is Ready.",
+        why=(
+            "A node that is not Ready, or that somebody cordoned, costs as much as a working one."
+        ),
+        blind="Nodes that accept pods and then fail them.",
+        source="Kubernetes API, Node: status.conditions, spec.unschedulable",
+        reading="kubernetes.nodes",
+        look=of_entry(state),
+        expected=same("takes pods"),
+        repair=by_hand(
+            f"{KUBECTL} describe node {{node}}; fix the cause that it names. If a person cordoned "
+            f"the node: {KUBECTL} uncordon {{node}}"
+        ),
+        tags=state_tags,
+        applies=concerned,
+        explained_by=(
+            *not_asked("kubernetes.node"),
+            *(
+                Cause("unit.active", device=unit, of=Effect(tag=SILENT))
+                for unit in (KUBELET, CONTAINERD)
+            ),
+            Cause(
+                "file.content", device="/etc/cni/net.d/10-lockstep.conflist", of=Effect(tag=SILENT)
+            ),
+            Cause("os.hostname", of=Effect(tag=SILENT)),
+            # The node check sets the condition if the node fails these rules (Rule.on_node).
+            *(
+                Cause(rules, of=Effect(tag=OURS))
+                for rules in ("gpu.*", "rdma.*", "driver.*", "hugepages", "memory.at_least")
+            ),
+        ),
+    ),
+    Rule(
+        id="kubernetes.version",
+        claim="Every kubelet runs in the planned version.",
+        why=(
+            "A kubelet may be older than the API server, but never newer, and only by three minor "
+            "versions. A package that was changed without a restart leaves the old program running."
+        ),
+        blind="Versions of containers; kubernetes.static_pods checks those of the control plane.",
+        source="Kubernetes, Version Skew Policy; Node, status.nodeInfo.kubeletVersion",
+        reading="kubernetes.nodes",
+        look=of_entry(lambda view, entry: {"": entry.get("version")}),
+        expected=same(lambda view: f"v{view.plan.kubernetes.settings.version}"),
+        repair=by_role(
+            "kubernetes_node",
+            f"{DEPLOY}; if the package has the planned version, on {{node}}: systemctl restart "
+            "kubelet",
+        ),
+        applies=concerned,
+        explained_by=(
+            *not_asked("kubernetes.version"),
+            Cause("package.version", device="kubelet"),
+        ),
+    ),
+    Rule(
+        id="kubernetes.kubelet_config",
+        claim="Every kubelet runs with the settings that the plan has for it.",
+        why=("The kubelet reads its files only when it starts, and later files override others."),
+        blind="Settings that Lockstep does not set. Kubelets of nodes that are not Ready.",
+        source="KubeletConfiguration (v1beta1); the kubelet's /configz",
+        reading="kubernetes.kubelet_config",
+        look=of_entry(running, "kubernetes.kubelet_config"),
+        expected=each(configured),
+        repair=by_role(
+            "kubernetes_node",
+            f"{DEPLOY}; then on {{node}}: systemctl restart kubelet, and look for other files in "
+            f"{KUBELET_DROP_INS}",
+        ),
+        applies=concerned,
+        explained_by=(
+            *not_asked("kubernetes.kubelet_config"),
+            Cause("file.content", device=f"{KUBELET_DROP_INS}/50-lockstep.conf"),
+            Cause("file.content", device="/etc/default/kubelet"),
+        ),
+    ),
+    Rule(
+        id="kubernetes.allocatable",
+        claim="Every node offers pods the planned CPUs and huge pages.",
+        why="What a node does not offer stays idle, and what it lacks makes pods fail.",
+        blind="Memory, which memory.at_least checks.",
+        source="Kubernetes API, Node: status.allocatable",
+        reading="kubernetes.nodes",
+        look=of_entry(allocatable),
+        expected=each(allocatable_expected),
+        text=Text(
+            lambda value: f"{number(value):g}" if isinstance(value, float) else f"{value} MiB"
+        ),
+        repair=by_hand(
+            "on {node}: systemctl restart kubelet; it looks for CPUs and huge pages when it starts"
+        ),
+        applies=concerned,
+        explained_by=(
+            *not_asked("kubernetes.allocatable"),
+            Cause("kubernetes.kubelet_config"),
+            Cause("cpu.count"),
+            Cause("hugepages"),
+        ),
+    ),
+    Rule(
+        id="kubernetes.labels",
+        claim="Every node has the labels of the plan.",
+        why="Pods find their nodes by labels.",
+        blind="Other labels.",
+        source="Kubernetes, Labels and Selectors",
+        reading="kubernetes.nodes",
+        look=of_entry(labels_of),
+        expected=each(labels_expected),
+        repair=by_hand(f"{KUBECTL} label --overwrite node {{node}} {{device}}={{expected}}"),
+        applies=concerned,
+        explained_by=not_asked("kubernetes.labels"),
+    ),
+    Rule(
+        id="kubernetes.taints",
+        claim="Workers have no taints of persons, and heads keep pods away.",
+        why="A forgotten taint keeps pods away; without its taint, a head runs users' pods.",
+        blind="Taints that Kubernetes or the node check sets for a node's state: kubernetes.node.",
+        source="Kubernetes, Taints and Tolerations; kubeadm init, mark-control-plane",
+        reading="kubernetes.nodes",
+        look=of_entry(taints_of),
+        expected=same(taints_expected),
+        severity=WARNING,
+        repair=by_hand(f"{KUBECTL} taint node {{node}} KEY:EFFECT- for the taint that is too much"),
+        applies=concerned,
+        explained_by=not_asked("kubernetes.taints"),
+    ),
+    Rule(
+        id="kubernetes.routes",
+        claim="Every node has the planned routes to the pods of the other nodes, and no others.",
+        why="Without a route, pods of two nodes cannot reach each other.",
+        blind="Routes of other programs, and whether the other node answers.",
+        source="ip-route(8); the role kubernetes_node",
+        reading="kubernetes.routes",
+        look=Look(route_items),
+        expected=each(routes_expected),
+        repair=by_role(
+            "kubernetes_node", "on {node}: systemctl restart lockstep-pod-routes.service"
+        ),
+        applies=routed,
+        explained_by=(
+            Cause("file.content", device="/etc/lockstep/pod-routes"),
+            Cause("unit.active", device="lockstep-pod-routes.service"),
+        ),
+    ),
+    Rule(
+        id="kubernetes.certificates",
+        claim="No certificate of Kubernetes on the node ends within 30 days.",
+        why=(
+            "After its end, a kubelet or the control plane is refused, and Kubernetes cannot be "
+            "repaired through its own API."
+        ),
+        blind="The kubelet's own certificate as a server, which nobody verifies.",
+        source="Kubernetes, PKI certificates and requirements; RFC 5280 4.1.2.5",
+        reading="kubernetes.certificates",
+        kind=Kind.ABSOLUTE,
+        expected=same(ENDS_SOON_DAYS),
+        text=Text(lambda value: f"{value} days left"),
+        severity=Severities(Severity.WARNING, of=_ends_soon),
+        repair=by_hand(
+            "on {node}: kubeadm certs renew all, then restart the static pods by moving their "
+            "files away for 20 s; the kubelet renews its own certificate if it runs"
+        ),
+        applies=concerned,
+    ),
+    Rule(
+        id="kubernetes.static_pods",
+        claim="Heads run the planned control plane, and no node has other static pods.",
+        why="The kubelet runs whatever is in this folder, without asking the API server.",
+        blind="Arguments in the files.",
+        source="Kubernetes, Create static Pods; kubeadm, /etc/kubernetes/manifests",
+        reading="kubernetes.static_pods",
+        look=Look(static_pod_items),
+        expected=each(static_pods_expected),
+        repair=by_hand(
+            "on {node}: compare /etc/kubernetes/manifests/{device}.yaml with what kubeadm init "
+            "phase writes, and remove what is not yours"
+        ),
+        applies=concerned,
+    ),
+    Rule(
+        id="kubernetes.objects",
+        claim="Every object that Lockstep manages in Kubernetes is as its manifest has it.",
+        why="A quota, a role or CoreDNS that somebody edited acts on all users at once.",
+        blind="Fields that no manifest has, and objects of others.",
+        source="Kubernetes, Server-Side Apply; kubectl apply --dry-run=server",
+        reading="kubernetes.objects",
+        look=Look(changed_objects),
+        expected=each(objects_expected),
+        repair=by_role("kubernetes_objects"),
+        applies=concerned,
+        explained_by=(
+            Cause("unit.active", device=KUBELET, of=UNREAD),
+            Cause("unit.active", device=CONTAINERD, of=UNREAD),
+            Cause("kubernetes.node", of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="kubernetes.kube_proxy",
+        claim="kube-proxy runs on every node and serves Services with nftables.",
+        why="Without it, no pod of the node reaches a Service.",
+        blind="Whether its rules are current.",
+        source="Kubernetes, Debug Services: /proxyMode; Virtual IPs and Service Proxies",
+        reading="kubernetes.kube_proxy",
+        expected=same("nftables"),
+        repair=by_hand(f"{KUBECTL} -n kube-system get pods -l k8s-app=kube-proxy -o wide"),
+        applies=concerned,
+        explained_by=(
+            *(Cause("unit.active", device=unit, of=UNREAD) for unit in (KUBELET, CONTAINERD)),
+            Cause("kubernetes.node", of=UNREAD),
+        ),
+    ),
+)

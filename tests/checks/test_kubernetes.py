@@ -1,0 +1,170 @@
+"""Rules about Kubernetes: each changed value on one node is one finding that names the node."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from lockstep.checks.catalogue import all_rules
+from lockstep.checks.context import Context
+from lockstep.checks.kubernetes_views import configured, quantity
+from lockstep.report import Finding
+from tests.checks import recorded
+from tests.checks import recorded_kubernetes as cluster
+from tests.checks.recorded import REMOVED
+
+HEAD, NODE = "head1", "worker3"
+NODES, CONFIG = "kubernetes.nodes", "kubernetes.kubelet_config"
+STOPPED = {**recorded.RUNNING, "active": "inactive", "sub": "dead"}
+PKI = "/etc/kubernetes/pki"
+ROUTE = "fd00:1:0:ffff:105::/80"
+ENTRIES: tuple[tuple[str, tuple[str, ...], Any, str, str], ...] = (
+    # rule, place in the API server's entry for worker3, value, device, found
+    ("node", ("conditions", "Ready"), "Unknown", "", "not Ready"),
+    ("node", ("conditions", "MemoryPressure"), "True", "", "MemoryPressure is True"),
+    ("node", ("conditions",), {}, "", "no condition Ready"),
+    ("node", ("unschedulable",), True, "", "cordoned"),
+    ("version", ("version",), "v1.33.9", "", "v1.33.9"),
+    ("allocatable", ("allocatable", "cpu"), "15500m", "cpu", "15.5"),
+    ("allocatable", ("allocatable", "hugepages-2Mi"), "0", "hugepages-2Mi", "0 MiB"),
+    ("allocatable", ("allocatable", "hugepages-1Gi"), REMOVED, "hugepages-1Gi", "0 MiB"),
+    ("labels", ("labels", "lockstep/hardware-class"), "x", "lockstep/hardware-class", "x"),
+    ("labels", ("labels", "lockstep/hardware-class"), REMOVED, "lockstep/hardware-class", "absent"),
+    ("taints", ("taints",), ["forgotten=yes:NoExecute"], "", "forgotten=yes:NoExecute"),
+)
+SETTINGS: tuple[tuple[str, Any, str], ...] = (
+    ("maxPods", 250, "250"),
+    ("failSwapOn", False, "no"),
+    ("evictionHard", {"memory.available": "100Mi"}, "memory.available 100 MiB"),
+    ("reservedMemory", [], "nothing"),
+    ("reservedSystemCPUs", REMOVED, "not set"),
+    ("topologyManagerPolicy", "none", "none"),
+)
+OF_NODES: tuple[tuple[str, str, tuple[str, ...], Any, str, str], ...] = (
+    ("routes", NODE, (ROUTE,), REMOVED, ROUTE, "no route"),
+    ("routes", NODE, (ROUTE,), "fd00:1::199", ROUTE, "fd00:1::199"),
+    ("routes", NODE, ("fd00:9::/64",), "fd00:1::199", "fd00:9::/64", "fd00:1::199"),
+    ("certificates", NODE, (f"{PKI}/ca.crt",), 29, f"{PKI}/ca.crt", "29 days left"),
+    ("certificates", HEAD, (f"{PKI}/ca.crt",), -1, f"{PKI}/ca.crt", "-1 days left"),
+    ("static_pods", NODE, ("miner",), ["x:1"], "miner", "x:1"),
+    ("static_pods", HEAD, ("etcd",), REMOVED, "etcd", "absent"),
+    ("static_pods", HEAD, ("kube-scheduler",), ["x:1"], "kube-scheduler", "x:1"),
+    ("kube_proxy", NODE, (), "iptables", "", "iptables"),
+    ("objects", HEAD, ("Service a/b",), "missing", "Service a/b", "missing"),
+)
+
+
+def changed(node: str, reading: str, path: tuple[str, ...], value: Any) -> Context:
+    return recorded.mutated(cluster.consistent(), node, reading, path, value)
+
+
+def findings(context: Context) -> list[Finding]:
+    return list(recorded.report(context).findings)
+
+
+def test_a_cluster_as_planned_has_no_finding() -> None:
+    assert findings(cluster.consistent()) == []
+
+
+@pytest.mark.parametrize(("rule", "path", "value", "device", "said"), ENTRIES)
+def test_one_change_that_the_api_server_sees(
+    rule: str, path: tuple[str, ...], value: Any, device: str, said: str
+) -> None:
+    found = recorded.only(findings(changed(HEAD, NODES, (NODE, *path), value)))
+    assert (found.rule, found.node, found.device) == (f"kubernetes.{rule}", NODE, device)
+    assert said in found.found
+    assert "{" not in found.repair
+
+
+@pytest.mark.parametrize(("key", "value", "said"), SETTINGS)
+def test_one_setting_of_a_running_kubelet(key: str, value: Any, said: str) -> None:
+    found = recorded.only(findings(changed(HEAD, CONFIG, (NODE, key), value)))
+    assert (found.rule, found.node, found.device) == ("kubernetes.kubelet_config", NODE, key)
+    assert said in found.found
+
+
+@pytest.mark.parametrize(("rule", "node", "path", "value", "device", "said"), OF_NODES)
+def test_one_change_on_a_node(
+    rule: str, node: str, path: tuple[str, ...], value: Any, device: str, said: str
+) -> None:
+    found = recorded.only(findings(changed(node, f"kubernetes.{rule}", path, value)))
+    assert (found.rule, found.node, found.device) == (f"kubernetes.{rule}", node, device)
+    assert said in found.found
+
+
+def test_every_rule_of_kubernetes_is_broken_here() -> None:
+    broken = {f"kubernetes.{rule}" for rule, *_ in (*ENTRIES, *OF_NODES)} | {CONFIG}
+    assert broken == {rule.id for rule in all_rules() if rule.id.startswith("kubernetes.")}
+
+
+def test_days_decide_how_severe_the_end_of_a_certificate_is() -> None:
+    path = f"{PKI}/ca.crt"
+    severities = {
+        days: recorded.only(
+            findings(changed(NODE, "kubernetes.certificates", (path,), days))
+        ).severity
+        for days in (29, 7, 6, -3)
+    }
+    assert severities == {29: "warning", 7: "warning", 6: "error", -3: "error"}
+
+
+@pytest.mark.parametrize(
+    ("node", "reading"),
+    [
+        (HEAD, NODES),
+        (HEAD, CONFIG),
+        (HEAD, "kubernetes.objects"),
+        *((NODE, f"kubernetes.{one}") for one in ("routes", "certificates", "static_pods")),
+        (NODE, "kubernetes.kube_proxy"),
+    ],
+)
+def test_what_was_not_read_is_never_fine(node: str, reading: str) -> None:
+    found = findings(changed(node, reading, (), REMOVED))
+    assert {one.status for one in found} == {"unknown"}
+    assert any(node in one.node or HEAD in one.detail for one in found)
+
+
+def test_an_api_server_that_does_not_answer_is_one_finding() -> None:
+    start = cluster.consistent()
+    for reading in (NODES, CONFIG):
+        start = recorded.mutated(start, HEAD, reading, (), REMOVED)
+    found = recorded.only(findings(start))
+    assert (found.rule, found.node) == ("kubernetes.node", HEAD)
+    assert "kubernetes.kubelet_config" in found.detail
+
+
+def test_a_stopped_kubelet_is_one_finding() -> None:
+    start = recorded.mutated(cluster.consistent(), NODE, "units", ("kubelet.service",), STOPPED)
+    start = recorded.mutated(start, HEAD, NODES, (NODE, "conditions", "Ready"), "Unknown")
+    start = recorded.mutated(start, HEAD, CONFIG, (NODE,), {"unread": "not Ready"})
+    start = recorded.mutated(start, NODE, "kubernetes.kube_proxy", (), REMOVED)
+    found = recorded.only(findings(start))
+    assert (found.rule, found.node, found.device) == ("unit.active", NODE, "kubelet.service")
+    assert "kubernetes.node" in found.detail
+
+
+def test_a_node_that_its_own_check_took_out_is_part_of_the_cause() -> None:
+    unhealthy = {"Ready": "True", "LockstepHealthy": "False"}
+    start = recorded.mutated(cluster.consistent(), NODE, "gpu.count", (), 7)
+    start = recorded.mutated(start, HEAD, NODES, (NODE, "conditions"), unhealthy)
+    found = findings(start)
+    assert "kubernetes.node" not in {one.rule for one in found}
+    alone = findings(changed(HEAD, NODES, (NODE, "conditions"), unhealthy))
+    assert [one.rule for one in alone] == ["kubernetes.node"]
+
+
+def test_the_rule_knows_every_setting_of_the_kubelets_file() -> None:
+    context = cluster.consistent()
+    for node in context.plan.nodes.values():
+        text = context.files_of(node)["/etc/kubernetes/kubelet.conf.d/50-lockstep.conf"].content
+        keys = set(re.findall(r"^(\w+):", text.decode(), re.MULTILINE)) - {"apiVersion", "kind"}
+        assert set(configured(context.views[node.name])) == keys
+
+
+def test_quantities() -> None:
+    texts = ("15", "1500m", "2Gi", "24684092Ki", "1G")
+    assert [quantity(text) for text in texts] == [15, 1.5, 2 << 30, 24684092 << 10, 1e9]
+    with pytest.raises(ValueError, match="no quantity"):
+        quantity("2 GiB")
