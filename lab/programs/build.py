@@ -108,10 +108,12 @@ def ensure(family: Family) -> Built:
     """
     with places.locked(".programs"):
         go = toolchain.find(family.go)
-        cache = places.cache_folder() / "programs"
-        folder = cache / f"{family.folder.name}_{_digest(family, go)}"
+    cache = places.cache_folder() / "programs"
+    folder = cache / f"{family.folder.name}_{_digest(family, go)}"
+    # One lock for each family: a build takes minutes, and other labs need other programs.
+    with places.locked(f".programs-{family.folder.name}"):
         if not folder.is_dir():
-            unfinished = cache / ".unfinished"
+            unfinished = cache / f".unfinished-{family.folder.name}"
             remove_tree(unfinished)
             unfinished.mkdir(parents=True)
             _build(family, go, unfinished)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab import places
-from lab.errors import LabError
+from lab.errors import LabError, LockHeldError
 from lab.kubernetes import families as kubernetes
 from lab.programs import build, toolchain
 from lab.programs.build import Family
@@ -105,6 +105,24 @@ def test_a_program_that_does_not_build(family: Family) -> None:
 def test_go_mod_names_the_module(family: Family) -> None:
     with pytest.raises(LabError, match=r"go\.mod: has no version of example.invalid/other"):
         build.ensure(replace(family, module="example.invalid/other"))
+
+
+def test_a_build_keeps_only_others_of_its_family_waiting(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+
+    def trying(family: Family, go: toolchain.Go, folder: Path) -> None:
+        for lock in (".programs", ".programs-other", f".programs-{family.folder.name}"):
+            try:
+                with places.locked(lock, wait=False):
+                    pass
+            except LockHeldError:
+                held.append(lock)
+
+    monkeypatch.setattr(build, "_build", trying)
+    build.ensure(family)
+    assert held == [".programs-family"]
 
 
 def test_the_linker_gets_versions(family: Family) -> None:
