@@ -3,8 +3,9 @@ PY := .venv/bin/python
 WORKERS ?= 2
 OS ?= debian_13
 DESCRIPTION ?=
+KUBERNETES ?= 1.34
 
-.PHONY: help setup lab lab-kernel clean-lab generate lint coverage
+.PHONY: help setup lab lab-kernel lab-kubernetes clean-lab generate lint coverage
 .PHONY: test test-unit test-integration test-kernel test-slow test-all
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -18,6 +19,9 @@ lab: setup ## Boot the lab, deploy it, check it, run a job; the lab stays up (WO
 
 lab-kernel: setup ## The same on machines with kernels of their own, with reboots and RDMA (slow: emulated)
 	@WORKERS=$(WORKERS) sh scripts/lab_kernel.sh
+
+lab-kubernetes: setup ## The lab with Kubernetes: names, GPU pods, a second deploy, a power cycle (WORKERS=2 KUBERNETES=1.34)
+	@WORKERS=$(WORKERS) KUBERNETES=$(KUBERNETES) sh scripts/lab_kubernetes.sh
 
 clean-lab: setup ## Remove every lab: machines, mounts, networks, caches
 	@$(PY) -m lab purge

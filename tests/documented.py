@@ -50,7 +50,11 @@ FOUND_OR_NOT = frozenset({0, 1})
 """A comparison ends with 1 where it found something; what it finds is other tests' matter."""
 
 COMMANDS = (
-    Way(r"make (lab|lab-kernel)\b", Where.NOWHERE, "the lab tests run each of its steps"),
+    Way(
+        r"make (lab|lab-kernel|lab-kubernetes)\b",
+        Where.NOWHERE,
+        "the lab tests run each of its steps",
+    ),
     Way(r"make clean-lab\b", Where.NOWHERE, "it would remove the lab of the developer"),
     Way(r"make (test|lint|coverage)", Where.NOWHERE, "it runs the tests and checks themselves"),
     Way(r"make setup\b", Where.NOWHERE, "CI begins with it"),
