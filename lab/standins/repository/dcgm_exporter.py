@@ -2,7 +2,8 @@
 """Simulates NVIDIA's dcgm-exporter: Prometheus metrics of the simulated GPUs.
 
 Options as in the real program: -f COUNTERS (a CSV file with the metrics), -r HOST:PORT (of the host
-engine; the exporter exits if it does not answer), -a ADDRESS, -c MILLISECONDS.
+engine; the exporter exits if it does not answer), -a ADDRESS, -c MILLISECONDS, -k (names of pods,
+which the simulated one leaves out).
 """
 
 import argparse
@@ -143,6 +144,7 @@ def main() -> int:
     parser.add_argument("-r", "--remote-hostengine-info", default="", dest="engine")
     parser.add_argument("-a", "--address", default=":9400")
     parser.add_argument("-c", "--collect-interval", type=int, default=30000, dest="interval")
+    parser.add_argument("-k", "--kubernetes", action="store_true")
     parser.add_argument("-v", "--version", action="version", version=VERSION)
     options = parser.parse_args()
     if options.engine:
