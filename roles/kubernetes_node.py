@@ -8,6 +8,7 @@ Restart  the routes are replaced when the list of nodes changes; kubernetes_work
 
 from __future__ import annotations
 
+from lockstep.facts.kubernetes import swap_areas
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import (
     SHELL,
@@ -93,5 +94,12 @@ ROLE = Declaration(
             wanted=_routed,
         ),
     ),
-    contributes=Contribution(sysctl=_forwarding),
+    # A kubelet does not start while swap is in use (KubeletConfiguration, failSwapOn).
+    contributes=Contribution(sysctl=_forwarding, masked_units=lambda plan: ("swap.target",)),
+    operations="lockstep.roles.operations.kubernetes_node",
+    asks=lambda plan: [swap_areas()] if plan.kubernetes.own_swap else [],
+    unchecked={
+        "swap_off": "the fingerprint compares the swap areas of nodes; a kubelet that does "
+        "not start is found"
+    },
 )

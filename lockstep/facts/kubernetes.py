@@ -1,10 +1,16 @@
-"""Questions about Kubernetes: its objects."""
+"""Questions about Kubernetes: its objects, and swap, with which no kubelet starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lockstep.question import Question
+from lockstep.question import Question, Taken, question
+
+
+@question("swap areas", "memory.swap")
+def swap_areas(taken: Taken) -> tuple[str, ...]:
+    """Ask for the swap areas in use, each with its type and size."""
+    return tuple(taken["memory.swap"])
 
 
 def object_states(manifests: Iterable[str]) -> Question[dict[str, str]]:

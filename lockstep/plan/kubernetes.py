@@ -88,6 +88,8 @@ class KubernetesPlan:
     """"systemd", or "cgroupfs" where the machine's control groups have no controllers."""
     confines: bool
     """Whether pods can get CPUs and memory of their own: the machine has cgroup v2."""
+    own_swap: bool
+    """Whether swap is the machine's own: one that shares a kernel sees the host's."""
     reserved_cpus: str
     """The housekeeping CPUs (reservedSystemCPUs)."""
     reserved_memory_mib: Mapping[int, int]
@@ -161,6 +163,7 @@ def plan(node: NodePlan) -> KubernetesPlan:
         endpoint=endpoint(node, settings),
         cgroup_driver="systemd" if confines else "cgroupfs",
         confines=confines,
+        own_swap=hardware.boot_loader != "none",
         reserved_cpus=node.hardware.cpu.housekeeping,
         reserved_memory_mib=_spread(settings.system_memory_mib, hardware.numa_nodes),
         system_reserved_mib=settings.system_memory_mib - EVICTION_MIB,

@@ -74,6 +74,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     containers.folders_open_to_all(("/tmp",)),
     containers.slurm_loads("/a.so"),
     kubernetes.object_states(("/etc/kubernetes/lockstep/a.yaml",)),
+    kubernetes.swap_areas(),
     settings.kernel_files(("/proc/version",)),
     network.interface_states(()),
     firewall.loaded_rules("nftables"),
