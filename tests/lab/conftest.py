@@ -11,6 +11,7 @@ import pytest
 from tests.lab.labs import Lab
 
 CLUSTER = "test-cluster"
+PODS = "test-pods"
 # Beyond the slowest of them, which boots emulated machines: only a test that hangs takes this long.
 HANGS_AFTER_S = 2400
 
@@ -35,6 +36,23 @@ def cluster() -> Iterator[Lab]:
     kept = lab.name != CLUSTER  # a developer's own lab stays as it is
     try:
         boot(lab, anew=not kept)
+        yield lab
+    finally:
+        if not kept:
+            lab.lab("down")
+
+
+@pytest.fixture(scope="session")
+def pods() -> Iterator[Lab]:
+    """One head and two workers with Kubernetes, freshly deployed."""
+    lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB_PODS", PODS))
+    kept = lab.name != PODS
+    try:
+        if not kept:
+            lab.lab("down")
+        lab.lab("up", "--workers", "2", "--kubernetes", "1.34")
+        deployed = lab.deploy()
+        assert deployed.status == 0, deployed.errors
         yield lab
     finally:
         if not kept:

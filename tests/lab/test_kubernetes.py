@@ -1,0 +1,268 @@
+"""What users of the cluster do: pods, Services, names, jobs; and what a deploy promises."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.labs import Lab
+
+pytestmark = [pytest.mark.slow]
+
+KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout=30s"
+IMAGE = "docker.io/library/busybox:1.37"
+SLEEP = ["/bin/busybox", "sleep", "3600"]
+BUSYBOX = "/bin/busybox"
+SPACE = "smoke"
+READY_S = 90
+
+
+class Kubernetes:
+    """kubectl on the head, in a namespace of its own."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+
+    def run(self, words: str, check: bool = True, stdin: str | None = None) -> str:
+        script = f"{KUBECTL} -n {SPACE} {words}"
+        done = self.lab.lab("run", "head", "--", "sh", "-c", script, check=check, stdin=stdin)
+        return done.stdout if check else done.stdout + done.stderr
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        self.run(
+            "apply -f -", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
+        )
+
+    def get(self, words: str) -> Any:
+        return json.loads(self.run(f"get {words} -o json"))
+
+    def eventually(self, words: str, expected: str, within_s: float = READY_S) -> None:
+        """Wait until a command prints a text."""
+        deadline = time.monotonic() + within_s
+        while expected not in (said := self.run(words, check=False)):
+            assert time.monotonic() < deadline, said
+            time.sleep(1)
+
+
+def pod(name: str, command: list[str] | None = None, **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": IMAGE, "command": command or SLEEP}
+    container |= spec.pop("container", {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec},
+    }
+
+
+@pytest.fixture(scope="module")
+def kubernetes(pods: Lab) -> Iterator[Kubernetes]:
+    found = Kubernetes(pods)
+    found.run(f"create namespace {SPACE}")
+    try:
+        yield found
+    finally:
+        found.run(f"delete namespace {SPACE} --wait=true")
+
+
+@pytest.fixture(scope="module")
+def on_both(kubernetes: Kubernetes) -> list[str]:
+    """A pod on each worker, and a Service with both."""
+    names = ["one", "two"]
+    kubernetes.apply(
+        *(
+            {
+                **pod(
+                    name,
+                    [
+                        BUSYBOX,
+                        "sh",
+                        "-c",
+                        f"mkdir /w; echo {name} > /w/index.html; {BUSYBOX} httpd -f -p 8080 -h /w",
+                    ],
+                    nodeName=f"worker{number}",
+                ),
+                "metadata": {"name": name, "labels": {"app": "web"}},
+            }
+            for number, name in enumerate(names, 1)
+        ),
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+        },
+    )
+    kubernetes.run(f"wait --for=condition=Ready pod -l app=web --timeout={READY_S}s")
+    return names
+
+
+def test_names_of_services_are_found_on_both_workers_over_ipv6(
+    kubernetes: Kubernetes, on_both: list[str]
+) -> None:
+    address = kubernetes.get("service web")["spec"]["clusterIP"]
+    assert ":" in address
+    for name in on_both:
+        said = kubernetes.run(f"exec {name} -- {BUSYBOX} nslookup web.{SPACE}.svc.cluster.local")
+        assert address in said
+
+
+def test_a_service_leads_to_pods_of_both_workers(
+    kubernetes: Kubernetes, on_both: list[str]
+) -> None:
+    for name in on_both:
+        loop = f"for i in $(seq 20); do {BUSYBOX} wget -q -O- http://web/; done"
+        said = kubernetes.run(f"exec {name} -- {BUSYBOX} sh -c '{loop}'")
+        assert set(said.split()) == set(on_both)
+
+
+def test_a_pod_reaches_a_pod_of_the_other_worker(
+    kubernetes: Kubernetes, on_both: list[str]
+) -> None:
+    other = kubernetes.get("pod two")["status"]["podIP"]
+    said = kubernetes.run(f"exec one -- {BUSYBOX} wget -q -O- http://[{other}]:8080/")
+    assert said.strip() == "two"
+
+
+def test_logs_are_read(kubernetes: Kubernetes) -> None:
+    kubernetes.apply(pod("talks", [BUSYBOX, "sh", "-c", "echo a line; sleep 3600"]))
+    kubernetes.run(f"wait --for=condition=Ready pod talks --timeout={READY_S}s")
+    kubernetes.eventually("logs talks", "a line", 10)
+
+
+def test_a_config_map_is_a_file(kubernetes: Kubernetes) -> None:
+    kubernetes.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "settings"},
+            "data": {"key": "a value"},
+        },
+        pod(
+            "reads",
+            container={"volumeMounts": [{"name": "m", "mountPath": "/settings"}]},
+            volumes=[{"name": "m", "configMap": {"name": "settings"}}],
+        ),
+    )
+    kubernetes.run(f"wait --for=condition=Ready pod reads --timeout={READY_S}s")
+    assert kubernetes.run(f"exec reads -- {BUSYBOX} cat /settings/key") == "a value"
+
+
+def test_an_update_rolls_and_is_undone(kubernetes: Kubernetes) -> None:
+    template = pod("web2")
+    kubernetes.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web2"},
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": {"app": "web2"}},
+                "template": {"metadata": template["metadata"], "spec": template["spec"]},
+            },
+        }
+    )
+    kubernetes.run(f"rollout status deployment web2 --timeout={READY_S}s")
+    kubernetes.run("set env deployment web2 NEW=1")
+    kubernetes.run(f"rollout status deployment web2 --timeout={READY_S}s")
+    kubernetes.run("rollout undo deployment web2")
+    kubernetes.run(f"rollout status deployment web2 --timeout={READY_S}s")
+    assert "NEW" not in json.dumps(kubernetes.get("deployment web2")["spec"])
+
+
+def test_a_job_ends_at_its_deadline(kubernetes: Kubernetes) -> None:
+    spec = {"restartPolicy": "Never", **pod("job")["spec"]}
+    kubernetes.apply(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "late"},
+            "spec": {"activeDeadlineSeconds": 5, "backoffLimit": 0, "template": {"spec": spec}},
+        }
+    )
+    kubernetes.eventually(
+        "get job late -o jsonpath={.status.conditions[*].reason}", "DeadlineExceeded", 60
+    )
+
+
+def test_an_indexed_job_runs_on_both_workers(kubernetes: Kubernetes) -> None:
+    spec = {
+        "restartPolicy": "Never",
+        "subdomain": "indexed",
+        **pod("job", [BUSYBOX, "sh", "-c", "echo index $JOB_COMPLETION_INDEX"])["spec"],
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "indexed"}},
+            }
+        ],
+    }
+    template = {"metadata": {"labels": {"app": "indexed"}}, "spec": spec}
+    kubernetes.apply(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "indexed"},
+            "spec": {
+                "completions": 2,
+                "parallelism": 2,
+                "completionMode": "Indexed",
+                "template": template,
+            },
+        }
+    )
+    kubernetes.run(f"wait --for=condition=Complete job indexed --timeout={READY_S}s")
+    found = kubernetes.get("pods -l app=indexed")["items"]
+    assert {one["spec"]["nodeName"] for one in found} == {"worker1", "worker2"}
+
+
+def test_a_drain_evicts_and_the_pod_comes_back_elsewhere(kubernetes: Kubernetes) -> None:
+    before = kubernetes.get("pods -l app=web2")["items"]
+    kubernetes.run("drain worker1 --ignore-daemonsets --force --delete-emptydir-data --timeout=60s")
+    try:
+        kubernetes.run(f"rollout status deployment web2 --timeout={READY_S}s")
+        after = kubernetes.get("pods -l app=web2 --field-selector=status.phase=Running")["items"]
+        assert {one["spec"]["nodeName"] for one in after} == {"worker2"}
+    finally:
+        kubernetes.run("uncordon worker1")
+    assert len(after) == len(before)
+
+
+def test_a_second_deploy_changes_nothing(pods: Lab) -> None:
+    again = pods.deploy()
+    assert (again.status, again.changed) == (0, [])
+
+
+def test_the_check_finds_no_difference(pods: Lab, kubernetes: Kubernetes) -> None:
+    """With pods of users on the nodes."""
+    found = pods.check()
+    assert found.status == 0, found.text
+
+
+def test_a_worker_that_lost_power_takes_pods_again(pods: Lab, kubernetes: Kubernetes) -> None:
+    pods.lab("power-cycle", "worker2")
+    kubernetes.eventually("get node worker2", " Ready ", 120)
+    kubernetes.apply(pod("later", nodeName="worker2"))
+    kubernetes.run(f"wait --for=condition=Ready pod later --timeout={READY_S}s")
+    name = "kubernetes.default.svc.cluster.local"
+    kubernetes.eventually(f"exec later -- {BUSYBOX} nslookup {name}", "Address", 60)
+    assert pods.deploy().status == 0
+
+
+def test_a_head_that_lost_power_has_its_cluster_again(pods: Lab, kubernetes: Kubernetes) -> None:
+    pods.lab("power-cycle", "head")
+    kubernetes.eventually("get --raw /readyz", "ok", 180)
+    kubernetes.eventually("get nodes", "worker1 ", 60)
+    kubernetes.eventually("get pods later", "Running", 60)
+
+
+def test_a_node_object_that_was_deleted_comes_back(pods: Lab, kubernetes: Kubernetes) -> None:
+    kubernetes.run("delete node worker2")
+    pods.deploy()
+    kubernetes.eventually("get node worker2", " Ready ", 90)
