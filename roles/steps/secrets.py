@@ -24,7 +24,7 @@ def made(plan: NodePlan) -> None:
         PyinfraError: as in ``required``, or the file cannot be written. It ends the run before any
             node is changed.
     """
-    if not _needed(plan):
+    if not _concerned(plan):
         return
     hosts = [host.state.inventory.get_host(name, None) for name in _makers(plan)]
     if not any(one is not None and host.state.is_host_in_limit(one) for one in hosts):
@@ -61,7 +61,7 @@ def required(plan: NodePlan) -> None:
         PyinfraError: this machine has no secrets of the cluster, or an unsafe file. It ends the run
             before any node is changed.
     """
-    if not _needed(plan):
+    if not _concerned(plan):
         return
     try:
         found = existing(plan.spec.name, plan.spec.secrets_dir, plan.spec.software.module_key)
@@ -73,9 +73,19 @@ def required(plan: NodePlan) -> None:
         raise PyinfraError(why)
 
 
+def _concerned(plan: NodePlan) -> bool:
+    """Return whether this run reads secrets for a node: for its files, or for a token to join."""
+    return bool(_needed(plan)) or "kubernetes_worker" in _chosen(plan)
+
+
+def _chosen(plan: NodePlan) -> set[str]:
+    asked = asked_for(host.data.get("roles"), {role.name for role in plan.cluster.roles})
+    return {name for name in plan.roles if name in asked}
+
+
 def _needed(plan: NodePlan) -> list[File]:
     """Return the secret files that this run writes to a node."""
-    chosen = asked_for(host.data.get("roles"), {role.name for role in plan.cluster.roles})
+    chosen = _chosen(plan)
     return [
         file
         for name, role in plan.roles.items()

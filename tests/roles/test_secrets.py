@@ -12,6 +12,7 @@ from pyinfra.context import ctx_host, ctx_state
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.roles.steps import secrets
 from lockstep.secrets import obtain, store
+from tests.golden.write import plan_of
 from tests.plan.example import planned
 from tests.roles.local import machine
 
@@ -47,6 +48,14 @@ def test_a_run_for_roles_without_secrets_needs_none(new: NodePlan) -> None:
     prepare(secrets.required, new, roles="node_exporter,packages")
     with pytest.raises(PyinfraError):
         prepare(secrets.required, new, roles="node_exporter,munge")
+
+
+def test_a_worker_of_kubernetes_needs_them_to_join(new: NodePlan) -> None:
+    """It has no file with a secret, and may be prepared before the head that makes them."""
+    worker = plan_of("kubernetes").nodes["worker01"]
+    with pytest.raises(PyinfraError, match="no secrets"):
+        prepare(secrets.made, worker)
+    prepare(secrets.made, worker, roles="node_exporter,packages")
 
 
 def test_a_run_with_the_controller_makes_them(
