@@ -119,6 +119,8 @@ _cluster = plan_or_exit(
             # The heads keep this address: it moves when the one that has it fails.
             "virtual_address": "fd5a:7c1e:1000::10",
             "system_memory_mib": 65536,
+            # NVIDIA's GPU operator, without the driver and the toolkit that the nodes have already.
+            "gpus": {"deploy": "operator", "chart_version": "v26.7.0"},
         },
         "monitoring": {"scrape_interval_s": 30, "retention": "90d"},
         "deploys": {"canary": True, "share": 0.25},

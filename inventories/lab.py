@@ -147,6 +147,13 @@ if _lab.kubernetes is not None:
             "pause": _images["registry.k8s.io/pause"],
         },
         "system_memory_mib": 512,
+        # The images of NVIDIA's GPU operator cannot be had here.
+        "gpus": {
+            "deploy": "operands",
+            "chart_repository": _lab.kubernetes.charts["nvidia-device-plugin"].rpartition("/")[0],
+            "chart_version": _lab.kubernetes.versions["nvidia-device-plugin"],
+            "plain_http": True,
+        },
     }
     if sum(node.role == "head" for node in _lab.nodes) > 1:
         _scheduler["virtual_address"] = _lab.prefix.replace("::/64", "::f")

@@ -30,6 +30,7 @@ ABOUT = {
     "firewall.rules": "firewall",
     "listeners": "listeners",
     "kubernetes.objects": "manifests",
+    "kubernetes.releases": "releases",
     "net.gateway": "gateways",
     "net.persisted": "interfaces",
     "selinux.modules": "selinux_modules",

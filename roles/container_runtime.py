@@ -16,11 +16,13 @@ from lockstep.facts.containers import (
     docker_ends_containers,
     has_image,
 )
+from lockstep.facts.files import links
 from lockstep.facts.gpus import gpu_states
 from lockstep.facts.services import not_applied, service_state
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, File, Unit, drop_in
 from lockstep.plan.kubernetes import CERTS_D, CNI_PROGRAMS, SANDBOX_IMAGE
+from lockstep.plan.kubernetes_gpus import SMI_LINK, links_program, runtimes
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE, check_engines, stack_packages
 from lockstep.question import Questions
 
@@ -58,6 +60,8 @@ def _asks(plan: NodePlan) -> Questions:
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
         yield from (service_state(f"{CDI_REFRESH}.path"), gpu_states())
         yield from (cdi_is_current(), cdi_refused())
+    if links_program(plan):
+        yield links((SMI_LINK,))
     yield from (has_image(engine, CHECK_IMAGE) for engine in check_engines(plan))
 
 
@@ -82,6 +86,7 @@ ROLE = Declaration(
                 "sandbox_image": SANDBOX_IMAGE,
                 "cni_programs": CNI_PROGRAMS,
                 "certs_d": CERTS_D,
+                "runtimes": runtimes,
             },
             validate=CONTAINERD_JUDGES,
             wanted=partial(_has_engine, engine="containerd"),
@@ -129,6 +134,10 @@ ROLE = Declaration(
     operations="lockstep.roles.operations.container_runtime",
     asks=_asks,
     unchecked={
+        "program_linked": (
+            "cdi.current, which the check compares, has the path of the program; a pod without the "
+            "link lacks only nvidia-smi, and the next deploy makes it"
+        ),
         "live_restore": (
             "file.content checks the file; the value in a running Docker matters only at a "
             "restart, and a deploy reloads Docker before that"

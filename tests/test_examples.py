@@ -26,9 +26,11 @@ ROLES_OF_OTHER_MACHINES = {
 ROLES_OF_KUBERNETES = dict.fromkeys(
     (
         "kubernetes_control_plane",
+        "kubernetes_gpus",
         "kubernetes_metrics",
         "kubernetes_node",
         "kubernetes_objects",
+        "kubernetes_releases",
         "kubernetes_worker",
     ),
     "prod.py has Slurm; inventories/kubernetes.py has Kubernetes",

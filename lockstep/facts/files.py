@@ -33,6 +33,16 @@ def file_states(paths: tuple[str, ...]) -> Question[dict[str, FileState | None]]
     return Question("files", ("files",), answer, {"files": paths})
 
 
+def links(paths: tuple[str, ...]) -> Question[dict[str, bool]]:
+    """Ask which paths are symbolic links."""
+
+    def answer(taken: Taken) -> dict[str, bool]:
+        kind = KINDS[stat.S_IFLNK]
+        return {path: taken.item("files", path).get("other") == kind for path in paths}
+
+    return Question("links", ("files",), answer, {"files": paths})
+
+
 def files_and_texts(
     paths: tuple[str, ...], shown: tuple[str, ...]
 ) -> Question[dict[str, tuple[dict[str, Any], dict[str, Any] | None]]]:

@@ -1,8 +1,9 @@
-"""Questions about Kubernetes: its objects, and swap, with which no kubelet starts."""
+"""Questions about Kubernetes: objects, Helm releases, and swap, with which no kubelet starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from lockstep.question import Question, Taken, question
 
@@ -26,4 +27,18 @@ def object_states(manifests: Iterable[str]) -> Question[dict[str, str]]:
         ("kubernetes.objects",),
         lambda taken: dict(taken["kubernetes.objects"]),
         {"manifests": tuple(manifests)},
+    )
+
+
+def release_states(releases: Iterable[str]) -> Question[dict[str, dict[str, Any]]]:
+    """Ask for the state of Helm releases: "namespace/name" -> chart, status, values, objects.
+
+    Args:
+        releases: the releases (``lockstep.plan.kubernetes_releases.release_sources``).
+    """
+    return Question(
+        "Helm releases",
+        ("kubernetes.releases",),
+        lambda taken: dict(taken["kubernetes.releases"]),
+        {"releases": tuple(releases)},
     )

@@ -11,6 +11,7 @@ from itertools import groupby
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION
 from lockstep.plan.kubernetes_objects import object_sources
+from lockstep.plan.kubernetes_releases import release_sources
 from lockstep.plan.network import gateway_families
 from lockstep.plan.nvidia import CHECK_IMAGE, check_engines
 from lockstep.plan.signing import signing
@@ -68,6 +69,7 @@ def request(
         selinux_labels=tuple(plan.selinux.labels),
         listeners=tuple(f"{one.protocol}/{one.port}" for one in plan.system.listeners),
         manifests=object_sources(plan),
+        releases=release_sources(plan),
         containers=engines,
         check_image=CHECK_IMAGE if engines else "",
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.managed_or_not else (),

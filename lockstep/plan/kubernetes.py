@@ -169,7 +169,10 @@ def plan(node: NodePlan) -> KubernetesPlan:
         system_reserved_mib=settings.system_memory_mib - EVICTION_MIB,
         # It looks for the controllers of cgroups.
         ignored_preflight=() if confines else ("SystemVerification",),
-        labels={"lockstep/hardware-class": node.hardware.name},
+        labels={
+            "lockstep/hardware-class": node.hardware.name,
+            **(operator_labels(node) if settings.gpus.deploy == "operator" else {}),
+        },
         first=first_control_plane(node).address,
         routes=tuple(
             (str(other.node.pods), other.address)

@@ -78,6 +78,8 @@ class Request:
     """Paths whose label is wanted."""
     manifests: tuple[str, ...] = ()
     """Manifests of objects of Kubernetes, and what else of them to compare."""
+    releases: tuple[str, ...] = ()
+    """Helm releases: ``namespace/name``."""
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()

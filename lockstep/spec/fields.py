@@ -306,6 +306,17 @@ SysctlValue = Annotated[
 PackageVersion = Annotated[
     str, _matching(r"[A-Za-z0-9.+:~^_-]+", "an exact package version (deb-version(7))")
 ]
+ChartRepository = Annotated[
+    str,
+    _matching(
+        r"(https?|oci)://[A-Za-z0-9._~:/@%\[\]-]*[A-Za-z0-9\]]",
+        "a repository of Helm charts, without / at its end, such as oci://registry.example.net/a",
+    ),
+]
+ChartVersion = Annotated[
+    str,
+    _matching(r"v?\d+\.\d+\.\d+([-+][A-Za-z0-9.+-]+)?", "one version, such as v26.7.0: no range"),
+]
 Upstream = Annotated[
     str,
     _matching(

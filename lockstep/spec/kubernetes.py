@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lockstep.spec.fields import Address, DomainName, Model, Network_, Upstream, Uri
+from lockstep.spec.kubernetes_gpus import KubernetesGpus
 
 SERIES = ("1.33", "1.34")
 """The minor versions whose settings were looked up, and tried in the lab."""
@@ -81,3 +82,5 @@ class Kubernetes(Model):
     NUMA nodes). 100 MiB of it are the kubelet's threshold for evicting pods."""
     kubelet: KubeletSettings = KubeletSettings()
     """Settings of the kubelets."""
+    gpus: KubernetesGpus = KubernetesGpus()
+    """How pods get NVIDIA's GPUs."""

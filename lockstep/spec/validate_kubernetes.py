@@ -36,6 +36,7 @@ def kubernetes_problems(cluster: Cluster) -> Iterator[Problem]:
     yield from _control_plane(cluster, found, here)
     yield from _pods(cluster, found, here)
     yield from _software(cluster, found)
+    yield from _gpus(cluster, found, (*here, "gpus"))
 
 
 def _path(cluster: Cluster, settings: Kubernetes) -> tuple[str | int, ...]:
@@ -234,6 +235,49 @@ def _software(cluster: Cluster, settings: Kubernetes) -> Iterator[Problem]:
                 "nodes get",
             )
             for name in PACKAGES
+        ),
+    )
+
+
+def _gpus(cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Find a way to GPUs that cannot work."""
+    gpus, stack = settings.gpus, cluster.software.nvidia
+    workers = [
+        group
+        for group in cluster.nodes
+        if cluster.scheduler_of(group) == "kubernetes"
+        and group.hardware in cluster.hardware
+        and cluster.hardware[group.hardware].nvidia_gpu is not None
+    ]
+    oci = gpus.repository.startswith("oci://")
+    yield from violated(
+        here,
+        (
+            gpus.deploy != "none"
+            and bool(workers)
+            and (stack is None or stack.container_toolkit is None),
+            ("deploy",),
+            gpus.deploy,
+            "none, or software.nvidia with container_toolkit: containers get GPUs from the host's "
+            "driver and toolkit",
+        ),
+        (
+            gpus.plain_http and not oci,
+            ("plain_http",),
+            "True",
+            "False: only a chart_repository that begins with oci:// may be without TLS",
+        ),
+        *(
+            (
+                gpus.deploy == "none" and value is not None,
+                (field,),
+                str(value),
+                'leave it out: with deploy "none", Lockstep installs no chart',
+            )
+            for field, value in (
+                ("chart_repository", gpus.chart_repository),
+                ("chart_version", gpus.chart_version),
+            )
         ),
     )
 

@@ -12,8 +12,10 @@ from lockstep.facts.containers import (
     docker_ends_containers,
     has_image,
 )
+from lockstep.facts.files import links
 from lockstep.facts.gpus import gpu_states
 from lockstep.plan import NodePlan
+from lockstep.plan.kubernetes_gpus import SMI_LINK, SMI_TARGET, links_program
 from lockstep.plan.nvidia import CDI_REFRESH, CHECK_IMAGE, check_engines
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, CommandsOrReason, ask, operation
@@ -67,6 +69,13 @@ def cdi_specification(gpus: int) -> CommandsOrReason:
     return "the CDI specification matches the GPUs and the driver"
 
 
+@operation("the link exists")
+def program_linked() -> Commands:
+    """Link nvidia-smi, so that Kubernetes' device plugin finds it below the host's root."""
+    if not ask(links((SMI_LINK,)))[SMI_LINK]:
+        yield f"ln -s -f -n {SMI_TARGET} {SMI_LINK}"
+
+
 @operation("containers survive a restart of Docker")
 def live_restore() -> Commands:
     """Make a running Docker load live-restore from its configuration before it is restarted.
@@ -96,6 +105,9 @@ def apply(plan: NodePlan) -> None:
     keep_units(plan, "container_runtime")
     sockets_listen(name="Sockets")
     if plan.nvidia is not None and plan.nvidia.has("container_toolkit"):
+        # The CDI specification has the path of the program.
+        if links_program(plan):
+            program_linked(name="Link to nvidia-smi")
         service(name="CDI refresh", unit=f"{CDI_REFRESH}.path", files=())
         cdi_specification(name="CDI specification", gpus=plan.gpu.count if plan.gpu else 0)
     for engine in check_engines(plan):

@@ -103,6 +103,7 @@ READ_ONLY = (
     "* get --ignore-not-found --show-managed-fields=false -o json -f -",
     "* apply --server-side --dry-run=server --force-conflicts * -o json -f -",
     "* get * --all-namespaces * -o json",
+    "* get secrets * -o json",
     "kubeadm init phase addon * --config * --print-manifest",
 )
 ON_REQUEST = (

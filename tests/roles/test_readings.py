@@ -75,6 +75,8 @@ QUESTIONS: tuple[Question[Any], ...] = (
     containers.slurm_loads("/a.so"),
     kubernetes.object_states(("/etc/kubernetes/lockstep/a.yaml",)),
     kubernetes.swap_areas(),
+    kubernetes.release_states(("a/b",)),
+    files.links(("/etc/hosts",)),
     settings.kernel_files(("/proc/version",)),
     network.interface_states(()),
     firewall.loaded_rules("nftables"),

@@ -254,6 +254,41 @@ CASES = (
         "one of kind, version, pod_prefix",
     ),
     Case("no schedulers", lambda wanted: wanted.update(scheduler=[]), HERE, "an empty list", "one"),
+    Case(
+        "GPUs without a toolkit",
+        lambda wanted: wanted["software"]["nvidia"].pop("container_toolkit"),
+        (*HERE, "gpus", "deploy"),
+        "operator",
+        "software.nvidia with container_toolkit",
+    ),
+    Case(
+        "a chart without a version",
+        kube(gpus={"chart_version": "26"}),
+        (*HERE, "gpus", "chart_version"),
+        "'26'",
+        "one version, such as v26.7.0",
+    ),
+    Case(
+        "charts from a folder",
+        kube(gpus={"chart_repository": "/srv/charts"}),
+        (*HERE, "gpus", "chart_repository"),
+        "'/srv/charts'",
+        "a repository of Helm charts",
+    ),
+    Case(
+        "HTTP without TLS",
+        kube(gpus={"plain_http": True}),
+        (*HERE, "gpus", "plain_http"),
+        "True",
+        "oci://",
+    ),
+    Case(
+        "a chart that nobody installs",
+        kube(gpus={"deploy": "none", "chart_version": "v26.7.0"}),
+        (*HERE, "gpus", "chart_version"),
+        "v26.7.0",
+        "installs no chart",
+    ),
 )
 
 

@@ -24,6 +24,7 @@ from lockstep.node.readers import (
     kernel_log,
     kubernetes,
     kubernetes_objects,
+    kubernetes_releases,
     manifest,
     memory,
     network,
@@ -196,6 +197,7 @@ READERS: tuple[Row, ...] = (
     (containers.read_containers, ("containers",)),
     (containers.read_images, ("containers.images",)),
     (kubernetes_objects.read_objects, ("kubernetes.objects",)),
+    (kubernetes_releases.read_releases, ("kubernetes.releases",)),
     (containers.read_live_restore, ("docker.live_restore",)),
 )
 

@@ -67,45 +67,68 @@ def read_objects(request: Request, commands: Commands) -> Readings:
     if not exists(ADMIN_CONF):
         raise Unread(f"{ADMIN_CONF}: no such file; kubeadm has not made the control plane")
     planned = _planned(names, commands)
-    live = _live(planned, commands)
-    found = {_shown(key): MISSING for key in planned if key not in live}
-    there = {key: one for key, one in planned.items() if key in live}
-    for key, merged in _merged(there, commands).items():
-        paths = list(dict.fromkeys(different(_compared(live[key]), _compared(merged))))
-        if paths:
-            more = ["..."] if len(paths) > MOST_FIELDS else []
-            found[_shown(key)] = DIFFERS + ", ".join([*paths[:MOST_FIELDS], *more])
+    found = differences(planned, commands)
+    keys = {_key(one) for one in planned}
     for key in _labelled(commands):
-        if key not in planned:
+        if key not in keys:
             found[_shown(key)] = LEFT_OVER
     return {"kubernetes.objects": dict(sorted(found.items()))}
 
 
-def _planned(names: list[str], commands: Commands) -> dict[Key, Object]:
+def differences(objects: list[Object], commands: Commands, manager: str = OWNER) -> dict[str, str]:
+    """Return the objects that are missing or differ, as ``read_objects`` has them.
+
+    Args:
+        objects: the objects as they are planned.
+        commands: runs kubectl.
+        manager: who applies them with server-side apply.
+    """
+    planned = {_key(one): one for one in objects}
+    live = _live(planned, commands)
+    found = {_shown(key): MISSING for key in planned if key not in live}
+    there = {key: one for key, one in planned.items() if key in live}
+    for key, merged in _merged(there, commands, manager).items():
+        paths = list(dict.fromkeys(different(_compared(live[key]), _compared(merged))))
+        if paths:
+            more = ["..."] if len(paths) > MOST_FIELDS else []
+            found[_shown(key)] = DIFFERS + ", ".join([*paths[:MOST_FIELDS], *more])
+    return found
+
+
+def _planned(names: list[str], commands: Commands) -> list[Object]:
     """Return the objects of the manifests, and those that kubeadm would install."""
     found: list[Object] = []
     for name in names:
         if name.startswith(OF_KUBEADM):
             found += _of_kubeadm(name[len(OF_KUBEADM) :], commands)
         else:
-            found += _of_text(text_of(name), name, commands)
-    return {_key(one): one for one in found}
+            found += of_text(text_of(name), name, commands)
+    return found
 
 
-def _of_text(text: str, name: str, commands: Commands) -> list[Object]:
-    """Return the objects of a manifest: one document in JSON after comments, or any YAML."""
+def of_text(text: str, name: str, commands: Commands, namespace: str = "") -> list[Object]:
+    """Return the objects of a manifest: one document in JSON after comments, or any YAML.
+
+    Args:
+        text: the manifest.
+        name: what it is, for a message.
+        commands: runs kubectl, which reads YAML.
+        namespace: the namespace of objects that name none, in YAML.
+    """
     body = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     try:
         document = json.loads(body)
     except ValueError:
+        within = (f"--namespace={namespace}",) if namespace else ()
         status, out, err = commands.outcome(
-            *(*KUBECTL, "create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-"),
+            *(*KUBECTL, *within),
+            *("create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-"),
             text=text,
         )
         if status != 0:
             said = (err.strip() or "no message").splitlines()[0]
             raise Unread(f"{name}: kubectl cannot read this manifest: {said[:200]}") from None
-        return _documents(out)
+        return documents(out)
     return _flat(document)
 
 
@@ -121,14 +144,14 @@ def _of_kubeadm(config: str, commands: Commands) -> list[Object]:
         )
         # A message of kubeadm's may come first.
         text = said[said.index("---") :] if "---" in said else said
-        found += _of_text(text, f"kubeadm's {addon}", commands)
+        found += of_text(text, f"kubeadm's {addon}", commands)
     for one in found:
         if one["kind"] == "Deployment":
             one["spec"].pop("replicas", None)
     return found
 
 
-def _documents(text: str) -> list[Object]:
+def documents(text: str) -> list[Object]:
     """Return the objects of a text with any number of JSON documents."""
     decoder, at, found = json.JSONDecoder(), 0, []
     while at < len(text):
@@ -183,23 +206,23 @@ def _live(planned: dict[Key, Object], commands: Commands) -> dict[Key, Object]:
             text=_list(left),
         )
         if status == 0:
-            return {_key(one): one for one in _documents(out)}
+            return {_key(one): one for one in documents(out)}
         kinds = set(re.findall(r'no matches for kind "(\w+)"', err)) - unknown
         if not kinds:
             raise failure("kubectl get", status, "", err)
         unknown |= kinds
 
 
-def _merged(there: dict[Key, Object], commands: Commands) -> dict[Key, Object]:
+def _merged(there: dict[Key, Object], commands: Commands, manager: str) -> dict[Key, Object]:
     """Return what existing objects would become; the API server changes nothing in a dry run."""
     if not there:
         return {}
     said = commands.run(
         *(*KUBECTL, "apply", "--server-side", "--dry-run=server", "--force-conflicts"),
-        *(f"--field-manager={OWNER}", "-o", "json", "-f", "-"),
+        *(f"--field-manager={manager}", "-o", "json", "-f", "-"),
         text=_list(list(there.values())),
     )
-    return {_key(one): one for one in _documents(said)}
+    return {_key(one): one for one in documents(said)}
 
 
 def _labelled(commands: Commands) -> list[Key]:
@@ -208,7 +231,7 @@ def _labelled(commands: Commands) -> list[Key]:
         *(*KUBECTL, "get", ",".join(KINDS), "--all-namespaces", f"--selector={LABEL}={OWNER}"),
         *("-o", "json"),
     )
-    return [_key(one) for one in _documents(said)]
+    return [_key(one) for one in documents(said)]
 
 
 def _compared(one: Object) -> Object:

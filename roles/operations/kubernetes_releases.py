@@ -1,0 +1,47 @@
+"""Operations of the role kubernetes_releases."""
+
+from __future__ import annotations
+
+from lockstep.facts.kubernetes import release_states
+from lockstep.plan import NodePlan
+from lockstep.plan.kubernetes import ADMIN_CONF
+from lockstep.plan.kubernetes_releases import Release, release_sources, releases
+from lockstep.roles.operations.operation import Commands, ask, operation
+
+KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
+LIMIT_S = 300.0
+"""Seconds for all releases: the charts are downloaded, and Helm waits for their hooks."""
+
+
+def applied(plan: NodePlan) -> None:
+    """Install the releases, and repair those that differ."""
+    as_planned(name="Releases", plan=plan)
+
+
+@operation("every release is as planned", limit_s=LIMIT_S)
+def as_planned(plan: NodePlan) -> Commands:
+    """Install, upgrade or repair each release that is missing or differs.
+
+    Args:
+        plan: the plan of the node.
+    """
+    found = ask(release_states(release_sources(plan)))
+    for one in releases(plan):
+        state = found[one.source]
+        if state == one.planned:
+            continue
+        if state["status"].startswith("pending-"):
+            yield _forgotten(one, state["status"])
+        yield f'said=$({one.command} 2>&1) || {{ echo "$said" | tail -n 12 >&2; exit 1; }}'
+
+
+def _forgotten(release: Release, status: str) -> str:
+    """Return a command that removes Helm's record of a revision that was interrupted.
+
+    Helm refuses to work on such a release (pkg/action/upgrade.go: IsPending). Its objects have
+    Helm's labels, so the next revision takes them over.
+    """
+    return (
+        f"{KUBECTL} --namespace {release.namespace} delete secrets "
+        f"--selector owner=helm,name={release.name},status={status}"
+    )
