@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.plan.declaration import Condition, File, Unit
+from lockstep.plan.kubernetes_operator import operator_labels
 from lockstep.spec import Service
 from lockstep.spec.kubernetes import PACKAGES, Kubernetes
 

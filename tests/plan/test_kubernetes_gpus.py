@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from lockstep.plan import ClusterPlan, kubernetes_gpus
+from lockstep.plan import ClusterPlan, kubernetes_gpus, kubernetes_operator
 from lockstep.plan.kubernetes_releases import release_sources, releases
 from tests.plan.test_kubernetes import planned, text_of
 
@@ -60,9 +61,22 @@ def test_the_operator_installs_neither_driver_nor_toolkit() -> None:
     (release,) = releases(cluster.nodes["head1"])
     assert (release.chart, release.version) == ("gpu-operator", "v26.7.0")
     values = without_comments(text_of(cluster, "head1", VALUES))
+    assert values == kubernetes_operator.values(cluster.nodes["head1"])
     assert values["driver"] == values["toolkit"] == {"enabled": False}
-    assert values["cdi"] == {"enabled": True}
     assert kinds(cluster) == ["Namespace"], "the operator makes its runtime class"
+
+
+def test_only_the_operator_needs_labels_for_mig() -> None:
+    def divided(wanted: dict[str, Any], deploy: str) -> None:
+        gpus(deploy=deploy)(wanted)
+        wanted["hardware"]["hgx"]["gpu"]["mig"] = ["1g.18gb"]
+
+    found = {
+        deploy: planned(change=partial(divided, deploy=deploy)).nodes["worker1"].kubernetes.labels
+        for deploy in ("operator", "operands")
+    }
+    assert found["operator"][kubernetes_operator.MIG_LABEL] == "hgx-mig"
+    assert found["operands"] == {"lockstep/hardware-class": "hgx"}
 
 
 def test_a_site_that_gives_gpus_itself_is_left_alone() -> None:
