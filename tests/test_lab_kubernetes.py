@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from lab import gpus, lifecycle, node_files, places, state, wishes
-from lab.errors import WrongUseError
-from lab.kubernetes import families, machine, oci, prepared
+from lab.errors import LabError, WrongUseError
+from lab.kubernetes import charts, families, machine, oci, prepared
 from lab.kubernetes.oci import Image
+from lab.programs import build
+from lab.programs.build import Built
 from lab.state import Hardware, Kubernetes, KubernetesRelease, LabState, Node, Served
 
 LIGHT_CONTAINER = gpus.ON_NODE / "light_container.py"
@@ -153,6 +155,34 @@ def test_an_image_is_one_layer_with_its_files(tmp_path: Path) -> None:
     assert entries["tmp"].mode == 0o1777
     assert all(entry.uid == entry.gid == entry.mtime == 0 for entry in entries.values())
     assert oci.ensure(image) == made
+
+
+def test_a_chart_is_packed_as_helm_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = tmp_path / "source" / families.CHART
+    (chart / "charts").mkdir(parents=True)
+    described = 'apiVersion: v2\nname: plugin\nversion: "0.1.2"\ndependencies:\n  - name: other\n'
+    (chart / "Chart.yaml").write_text(described)
+    (chart / "charts/sub.tgz").write_bytes(b"packed")
+    monkeypatch.setattr(build, "ensure", lambda family: Built(tmp_path))
+    made = charts.device_plugin()
+    assert (made.repository, made.tag) == ("charts/plugin", "0.1.2")
+    config, content = made.blobs
+    assert json.loads(config.file.read_bytes()) == {
+        "apiVersion": "v2",
+        "name": "plugin",
+        "version": "0.1.2",
+    }
+    with tarfile.open(content.file) as archive:
+        assert archive.getnames() == ["plugin/Chart.yaml", "plugin/charts/sub.tgz"]
+        kept = archive.extractfile("plugin/Chart.yaml")
+        assert kept is not None
+        assert kept.read().decode() == described
+    assert charts.device_plugin() == made
+    (chart / "Chart.yaml").write_text("name: plugin\n")
+    with pytest.raises(LabError, match="has no version"):
+        charts.device_plugin()
 
 
 # --- machines -------------------------------------------------------------------------------------
