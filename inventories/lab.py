@@ -35,6 +35,7 @@ _sysctl = {
     "net.ipv4.tcp_keepalive_time": "300",
 }
 
+_head: dict[str, object] = {}
 _fabric: dict[str, object] = {"prefix": _lab.fabric_prefix}
 _heads_run = ["slurm_controller", "slurm_accounting", "prometheus"]
 _scheduler: dict[str, object] = {"kind": "slurm", "partitions": []}
@@ -156,6 +157,7 @@ if _lab.kubernetes is not None:
         },
     }
     if sum(node.role == "head" for node in _lab.nodes) > 1:
+        _head["management_interface"] = "mgmt0"
         _scheduler["virtual_address"] = _lab.prefix.replace("::/64", "::f")
     _pods = {
         node.name: f"{_first}:ffff:{number:x}::/80" for number, node in enumerate(_lab.nodes, 1)
@@ -186,7 +188,7 @@ _cluster = (
                 "fabric": _fabric,
             },
             "hardware": {
-                "head": {**_lab.hardware["head"].model_dump(), **_machine},
+                "head": {**_lab.hardware["head"].model_dump(), **_machine, **_head},
                 "worker": {
                     **_lab.hardware["worker"].model_dump(),
                     **_machine,

@@ -25,7 +25,7 @@ ROLE = Declaration(
     name="kubernetes_control_plane",
     title="Kubernetes control plane",
     when=lambda plan: plan.runs(Service.KUBERNETES_CONTROL_PLANE),
-    after=("kubernetes_node", "time_sync"),
+    after=("kubernetes_node", "kubernetes_virtual_address", "time_sync"),
     files=(
         *authority_files(),
         File(

@@ -31,6 +31,7 @@ ROLES_OF_KUBERNETES = dict.fromkeys(
         "kubernetes_node",
         "kubernetes_objects",
         "kubernetes_releases",
+        "kubernetes_virtual_address",
         "kubernetes_worker",
     ),
     "prod.py has Slurm; inventories/kubernetes.py has Kubernetes",

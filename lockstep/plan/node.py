@@ -12,7 +12,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockstep.catalog.os import Release
-from lockstep.plan import fabric, firewall, job_containers, kubernetes, network, selinux
+from lockstep.plan import (
+    fabric,
+    firewall,
+    job_containers,
+    kubernetes,
+    network,
+    selinux,
+    virtual_address,
+)
 from lockstep.plan.declaration import Declaration
 from lockstep.plan.nvidia import NvidiaPlan
 from lockstep.plan.system import Software, System
@@ -246,6 +254,11 @@ class NodePlan:
             LookupError: the node does not belong to Kubernetes.
         """
         return kubernetes.plan(self)
+
+    @property
+    def virtual_address(self) -> virtual_address.VirtualAddress:
+        """The settings of keepalived on a head between which the API server's address moves."""
+        return virtual_address.plan(self)
 
     @cached_property
     def job_containers(self) -> job_containers.JobContainersPlan:

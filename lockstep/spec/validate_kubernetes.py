@@ -113,6 +113,13 @@ def _control_plane(
         if group.role is NodeRole.HEAD and Service.KUBERNETES_CONTROL_PLANE in group.runs
         for name in names.expand(group.name)
     ]
+    unnamed = [
+        group.name
+        for group in cluster.nodes
+        if Service.KUBERNETES_CONTROL_PLANE in group.runs
+        and group.hardware in cluster.hardware
+        and not cluster.hardware[group.hardware].management_interface
+    ]
     management = cluster.networks.get("management")
     address = settings.virtual_address
     taken = {group.management for group in cluster.nodes}
@@ -130,6 +137,13 @@ def _control_plane(
             ("virtual_address",),
             str(address),
             f"an address in the management network, {management.prefix if management else ''}",
+        ),
+        (
+            address is not None and bool(unnamed),
+            ("virtual_address",),
+            str(address),
+            f"management_interface in the hardware class of {', '.join(unnamed)}: keepalived keeps "
+            "the address there",
         ),
         (
             address is not None and address in taken,
