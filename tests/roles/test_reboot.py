@@ -41,6 +41,7 @@ from lockstep.roles.steps.reboot import _workers_to_come, decide
 from lockstep.roles.steps.reboot import rollout as rollout_module
 from lockstep.roles.steps.reboot import turn as steps
 from lockstep.roles.steps.reboot.decision import OURS, Decision, remember
+from lockstep.roles.steps.reboot.driver import USERS_OF_GPUS
 from lockstep.roles.steps.reboot.objections import against, as_text, lasting, reason_of, undecided
 from lockstep.roles.steps.reboot.rollout import Rollout
 from lockstep.roles.steps.reboot.turn import Turn
@@ -476,7 +477,7 @@ class Doubles:
             return []
         if "make.log" in command:
             return []
-        if command == steps.USERS_OF_GPUS:
+        if command == USERS_OF_GPUS:
             return list(self.pids)
         if "rebooted-in-vain" in command:
             self.said.append(command.split("printf '%s\\n' ")[1])
@@ -751,7 +752,7 @@ def test_processes_that_use_gpus_are_found_without_nvidia_smi(tmp_path: Path) ->
     device = tmp_path / "nvidia-uvm"
     device.touch()
     with device.open():
-        found = subprocess.run(steps.USERS_OF_GPUS, shell=True, capture_output=True, text=True)
+        found = subprocess.run(USERS_OF_GPUS, shell=True, capture_output=True, text=True)
     if os.geteuid() == 0:
         assert found.returncode == 0
         assert str(os.getpid()) in found.stdout.split()
@@ -769,7 +770,7 @@ def test_a_list_of_processes_that_cannot_be_made_is_not_an_empty_one(
     double.write_text(f"#!/bin/sh\n{find}\n")
     double.chmod(0o755)
     listed = subprocess.run(
-        steps.USERS_OF_GPUS,
+        USERS_OF_GPUS,
         shell=True,
         capture_output=True,
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},

@@ -1,8 +1,9 @@
 """Reboots the nodes that need it, a few at a time: drains, reboots, checks and resumes them.
 
 Owns     the reboot of a node, and the change of an installed driver just before it; the node's
-         state in Slurm, but only if this rollout drained the node.
-Restart  the whole node, once no jobs are running on it; no job is killed.
+         state in Slurm or Kubernetes, but only if this rollout drained the node.
+Restart  the whole node, once no jobs are running on it; no job of Slurm is killed, and pods are
+         evicted as their disruption budgets allow.
 Stops    at the first node that fails: it stays drained, and no further node is touched. A node
          that an earlier reboot did not help is not rebooted; it fails, and the rollout goes on.
 """
@@ -31,17 +32,20 @@ from lockstep.files import managed
 from lockstep.plan import NodePlan, fabric
 from lockstep.plan.driver import Driver
 from lockstep.plan.nvidia import MODPROBE
-from lockstep.plan.reboot import Seen, absent, pending
+from lockstep.plan.reboot import Pending, Seen, absent, pending
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
 from lockstep.roles.operations.packages import BROKEN
 from lockstep.roles.operations.run import begins
 from lockstep.roles.steps.reboot.decision import Decision
+from lockstep.roles.steps.reboot.pods import Pods
 from lockstep.roles.steps.reboot.rollout import Rollout, rollout_of
 from lockstep.roles.steps.reboot.turn import Turn
 from lockstep.spec import NodeRole
 from lockstep.spec.hardware import Gpu
 
 Reader = Callable[..., Any]
+MEMBER = "kubernetes_node"
+"""The role of all nodes of Kubernetes."""
 
 
 def decide(read: Reader, plan: NodePlan) -> Decision:
@@ -146,14 +150,19 @@ def rebooted(plan: NodePlan) -> Commands:
         if stopped:
             host.log_styled(f"left alone: {stopped}", fg="yellow")
             return
-        talk = Conversation(this, connector_arguments(host))
+        arguments = connector_arguments(host)
+        talk = Conversation(this, arguments)
+        member = plan.manages(MEMBER) and plan.runs_kubelet
+        pods = Pods(state, plan, arguments, this.log_styled) if member else None
         try:
             decision = _decide_now(talk, plan)
+            # An earlier rollout may have rebooted the node, but not uncordoned it.
+            cordoned = pods is not None and pods.look().ours
         except Unanswered as unanswered:
             # Only this host fails: it was not changed, and the others do not depend on it.
             yield refusal(f"left alone: {name} could not be read: {unanswered}")
             return
-        if decision.nothing:
+        if decision.nothing and not cordoned:
             host.log(decision.why(plan))
             return
         if head and (first := _workers_to_come(state, rollout)):
@@ -162,7 +171,11 @@ def rebooted(plan: NodePlan) -> Commands:
                 "Next: run without --serial and --no-wait",
             )
             return
-        turn = Turn(this, plan, talk, decision, rollout, lambda: decide(talk.read, plan).pending)
+
+        def look() -> Pending:
+            return decide(talk.read, plan).pending
+
+        turn = Turn(this, plan, talk, decision, rollout, look, pods)
         yield FunctionCommand(lambda state, host: turn.run(), (), {})
 
 

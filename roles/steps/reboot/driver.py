@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lockstep.facts.driver import boot_kernels
+from lockstep.facts.gpus import gpu_states
 from lockstep.facts.packages import package_state
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.facts.signing import built_modules, module_trust
@@ -12,6 +13,15 @@ from lockstep.plan.signing import signing
 from lockstep.roles.operations.packages import REFUSED, SAY_UNBUILT, change
 from lockstep.roles.steps.reboot.failures import Alone, Failed
 
+USERS_OF_GPUS = (
+    # Every CUDA process opens nvidia-uvm; NVML and NVIDIA's daemons do not.
+    """test "$(id -u)" = 0 || { echo "only root sees every process" >&2; exit 1; }; """
+    # A process may exit meanwhile: find then reports a missing folder and exits with 1.
+    "found=$(find /proc -maxdepth 3 -path '/proc/[0-9]*/fd/*' -lname '*/nvidia-uvm*' 2>/dev/null); "
+    """status=$?; test $status -le 1 || { echo "find: exit $status" >&2; exit 1; }; """
+    """echo "$found" | sed -n 's|^/proc/\\([0-9]*\\)/.*|\\1|p' | sort -nu"""
+)
+"""Command that prints the PIDs of all processes that use a GPU, without nvidia-smi."""
 CHANGE_S = 3600.0
 """Time limit of one call of the package manager, in seconds; DKMS builds the modules in it."""
 CHECKS_PACKAGES = {"debian": "apt-get check and dpkg --audit", "rhel": "dnf check"}
@@ -129,3 +139,38 @@ def unbuilt(talk: Conversation, driver: Driver) -> str:
         f"it has no module {driver.version} ({driver.flavour}) for kernel {lacking[0].release}, "
         f"which {boots} next{': ' if said else ''}{said}"
     )
+
+
+def free(talk: Conversation, name: str, again: str) -> None:
+    """Fail if a process uses, or may be using, a GPU: not all work runs under Slurm."""
+    try:
+        gpus = talk.read(gpu_states)
+        # Not answered: no driver is loaded, its library has another version, or a GPU is lost.
+        users = () if gpus.answered else _users_of_gpus(talk)
+    except Unanswered as unanswered:
+        raise Failed(
+            f"{name} did not get the new driver: {unanswered}",
+            f"fix nvidia-smi on {name}, then run: {again}",
+        ) from unanswered
+    busy = [gpu.uuid for gpu in gpus.every if gpu.busy]
+    if busy:
+        raise Failed(
+            f"{name} did not get the new driver: GPUs in use outside Slurm: {', '.join(busy)}",
+            f"run nvidia-smi on {name} to list the processes; when they have exited, run: {again}",
+        )
+    if users:
+        raise Failed(
+            f"{name} did not get the new driver: nvidia-smi fails, but GPUs are in use "
+            f"(processes: {len(users)}, first PID: {users[0]})",
+            f"run `fuser -v /dev/nvidia-uvm` on {name} to list the processes; when they have "
+            f"exited, run: {again}",
+        )
+
+
+def _users_of_gpus(talk: Conversation) -> tuple[str, ...]:
+    """Return the PIDs of all processes that use a GPU, without nvidia-smi."""
+    listed, output = talk.say(USERS_OF_GPUS)
+    if not listed:
+        said = " ".join(output.stderr_lines).strip() or "no message"
+        raise Unanswered(f"nvidia-smi fails, and processes on the GPUs cannot be listed: {said}")
+    return tuple(output.stdout_lines)

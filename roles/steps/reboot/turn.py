@@ -10,7 +10,6 @@ from typing import Any
 
 from pyinfra.api import Host
 
-from lockstep.facts.gpus import gpu_states
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_state, hold_state
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
@@ -26,19 +25,10 @@ from lockstep.roles.steps.reboot.objections import (
     reason_of,
     stay,
 )
+from lockstep.roles.steps.reboot.pods import Pods, unready
 from lockstep.roles.steps.reboot.rollout import Rollout
 
 BUSY = {"ALLOCATED", "MIXED", "COMPLETING"}
-USERS_OF_GPUS = (
-    # Every CUDA process opens nvidia-uvm; NVML and NVIDIA's daemons do not.
-    """test "$(id -u)" = 0 || { echo "only root sees every process" >&2; exit 1; }; """
-    # A process may exit meanwhile: find then reports a missing folder and exits with 1.
-    "found=$(find /proc -maxdepth 3 -path '/proc/[0-9]*/fd/*' -lname '*/nvidia-uvm*' 2>/dev/null); "
-    """status=$?; test $status -le 1 || { echo "find: exit $status" >&2; exit 1; }; """
-    """echo "$found" | sed -n 's|^/proc/\\([0-9]*\\)/.*|\\1|p' | sort -nu"""
-)
-"""Command that prints the PIDs of all processes that use a GPU, without nvidia-smi."""
-
 POLL_S = 2.0
 CHECK_EVERY_S = 10.0
 """Seconds between checks; each check also reads the node's peers, which are running jobs."""
@@ -59,8 +49,13 @@ class Turn:
         decision: Decision,
         rollout: Rollout,
         look: Callable[[], Pending],
+        pods: Pods | None = None,
     ) -> None:
-        """Store the arguments; ``look`` reads the node again and returns its pending reboot."""
+        """Store the arguments; ``look`` reads the node again and returns its pending reboot.
+
+        ``pods``: the node's Node object; None: it does not belong to Kubernetes.
+        """
+        self.pods = pods
         self.look, self.host, self.plan, self.talk = look, host, plan, talk
         self.decision, self.rollout = decision, rollout
         self.ours = decision.leftover
@@ -78,6 +73,7 @@ class Turn:
             if not isinstance(failed, Alone):
                 self.rollout.stop(str(failed))
             kept = " It stays drained." if self.ours else ""
+            kept += " It stays cordoned." if self.pods is not None and self.pods.ours else ""
             self._log(f"{failed}.{kept} Next: {failed.then}", fg="red", bold=True)
             return False
         except BaseException:  # a bug in Lockstep, or Ctrl-C: pyinfra shows which
@@ -99,8 +95,10 @@ class Turn:
             self._drain()
             if not self._idle():
                 return
+        if decision.pending.reasons and not self._emptied():
+            return
         if decision.pending.change:
-            self._free()
+            drivers.free(self.talk, self.plan.name, self.again)
             self._change()
             self._modules_built()
         if decision.pending.reasons:
@@ -115,7 +113,9 @@ class Turn:
             )
             return
         began = time.monotonic()
-        wrong = self._settled(lambda: self._unregistered() or self._still() or self._findings())
+        wrong = self._settled(
+            lambda: self._unregistered() or unready(self.pods) or self._still() or self._findings()
+        )
         if wrong:
             if self.ours and self.found and is_ours((self._hold() or HoldState()).reason):
                 what = f"State=DRAIN Reason={shlex.quote(reason_of(OURS, self.found))}"
@@ -132,6 +132,8 @@ class Turn:
             self._log(self.doubtful, fg="yellow")
         if self.ours:
             self._resume()
+        if self.pods is not None:
+            self.pods.released(self.again)
 
     def _drain(self) -> None:
         """Drain the node, unless it is already out of service."""
@@ -188,49 +190,19 @@ class Turn:
                 shown, shown_at = jobs, time.monotonic()
             time.sleep(min(POLL_S, limit_s))
 
+    def _emptied(self) -> bool:
+        """Evict the node's pods; return False if the rollout ended meanwhile."""
+        limit_s, why = self.plan.spec.reboots.drain_timeout_s, self.decision.pending.kinds
+        return self.pods is None or self.pods.emptied(
+            f"{OURS} {why}", limit_s, self.rollout, self.again
+        )
+
     def _let_go(self) -> None:
         """Resume the node if this rollout drained it and has not rebooted it yet."""
         fresh = self.ours and not self.decision.leftover
         if fresh:
             self._scontrol("State=RESUME", "resumed")
         self._log(f"not rebooted{', resumed' if fresh else ''}: {self.rollout.stopped}")
-
-    def _free(self) -> None:
-        """Fail if a process uses, or may be using, a GPU: not all work runs under Slurm."""
-        name = self.plan.name
-        try:
-            gpus = self.talk.read(gpu_states)
-            # Not answered: no driver is loaded, its library has another version, or a GPU is lost.
-            users = () if gpus.answered else self._users_of_gpus()
-        except Unanswered as unanswered:
-            raise Failed(
-                f"{name} did not get the new driver: {unanswered}",
-                f"fix nvidia-smi on {name}, then run: {self.again}",
-            ) from unanswered
-        busy = [gpu.uuid for gpu in gpus.every if gpu.busy]
-        if busy:
-            raise Failed(
-                f"{name} did not get the new driver: GPUs in use outside Slurm: {', '.join(busy)}",
-                f"run nvidia-smi on {name} to list the processes; when they have exited, run: "
-                f"{self.again}",
-            )
-        if users:
-            raise Failed(
-                f"{name} did not get the new driver: nvidia-smi fails, but GPUs are in use "
-                f"(processes: {len(users)}, first PID: {users[0]})",
-                f"run `fuser -v /dev/nvidia-uvm` on {name} to list the processes; when they have "
-                f"exited, run: {self.again}",
-            )
-
-    def _users_of_gpus(self) -> tuple[str, ...]:
-        """Return the PIDs of all processes that use a GPU, without nvidia-smi."""
-        listed, output = self.talk.say(USERS_OF_GPUS)
-        if not listed:
-            said = " ".join(output.stderr_lines).strip() or "no message"
-            raise Unanswered(
-                f"nvidia-smi fails, and processes on the GPUs cannot be listed: {said}"
-            )
-        return tuple(output.stdout_lines)
 
     def _modules_built(self) -> None:
         """Fail if the next boot would lack the driver because DKMS could not build its modules."""
