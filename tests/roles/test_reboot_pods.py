@@ -56,7 +56,7 @@ class Cluster:
         self.said.append("drain")
         self.on_drain(self)
         self.blocked -= 1
-        return (self.blocked < 0, ["WARNING: x", "Cannot evict pod as it would violate the budget"])
+        return (self.blocked < 0, ["Cannot evict pod as it would violate the budget", "timeout"])
 
     def node(self) -> dict[str, Any]:
         return {

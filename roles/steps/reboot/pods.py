@@ -26,6 +26,8 @@ from lockstep.roles.steps.reboot.rollout import Rollout
 MARK = "lockstep/cordoned"
 """Annotation of a Node that a rollout has cordoned; its value is the reason."""
 KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
+REASONS = ("Cannot evict", "cannot delete")
+"""Words of the lines in which kubectl drain says why it leaves a pod (kubectl, drain.go)."""
 ONCE_S = 20
 """Seconds of one call of kubectl drain; the rollout may have stopped meanwhile."""
 ANSWER_S = 60.0
@@ -192,7 +194,7 @@ class Pods:
             )
             if worked:
                 return True
-            why = _last([one for one in lines if not one.startswith("WARNING")])
+            why = _last([one for one in lines if any(word in one for word in REASONS)] or lines)
             if time.monotonic() - began >= limit_s:
                 raise Failed(
                     f"{self._plan.name} still has pods after {limit_s:.0f} s (drain_timeout_s): "
