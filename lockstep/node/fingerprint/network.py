@@ -35,6 +35,9 @@ EXCEPTIONS_OF_NETWORK = (
     ),
     *EXCEPTIONS_OF_PODS,
 )
+KEEPALIVED = ("keepalived", "18")
+"""Protocol of the addresses that keepalived makes, as iproute2 of Debian 13 shows it; its number in
+rt_protos where iproute2 has no name for it."""
 SHOWN = "address show\nroute show table all\nneighbour show nud permanent\nneighbour show proxy\n"
 FOR_IPV4 = f"{SHOWN}rule show\nnexthop show\nmroute show\ntoken list\n"
 FOR_IPV6 = "rule show\nmroute show\naddrlabel list\n"
@@ -224,11 +227,14 @@ def read_addresses(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each address of an interface.
 
     Privacy addresses (RFC 8981) are left out, and the link-local address that the kernel makes when
-    a link comes up for the first time: of Docker's bridge, with the first container.
+    a link comes up for the first time: of Docker's bridge, with the first container. So are those
+    that keepalived moves between nodes.
     """
     for row in links(commands):
         for about in row["addr_info"]:
             if about.get("temporary") or not about or _made(about, row.get("address", "")):
+                continue
+            if about.get("protocol") in KEEPALIVED:
                 continue
             fields = {
                 key: value
@@ -260,14 +266,21 @@ def read_routes(request: Request, commands: Commands) -> Iterator[Entry]:
     """One object for each route, of all tables and families.
 
     The kernel's own rows of the table local follow from the addresses, and those to link-local
-    ones from the state of the links, so they are left out.
+    ones from the state of the links, so they are left out; so are those to addresses that
+    keepalived moves.
     """
+    moved = {
+        about["local"]
+        for row in links(commands)
+        for about in row["addr_info"]
+        if about.get("protocol") in KEEPALIVED
+    }
     found = shown_by_ip(commands)
     kept = {row["ifname"] for row in links(commands)}
     entries = []
     for row in found.get("route", ()):
         own = row.get("protocol") == "kernel"
-        if own and (row.get("table") == "local" or row.get("dst") == "fe80::/64"):
+        if own and (row.get("table") == "local" or row.get("dst") in {"fe80::/64", *moved}):
             continue
         if row.get("dev", "lo") not in kept or "cache" in row:
             continue

@@ -265,6 +265,24 @@ def test_link_local_addresses_of_the_kernel_are_left_out(
     assert (f"eth77 {local}/64" in objects(network.read_addresses)) == shown
 
 
+@pytest.mark.parametrize("protocol", ["keepalived", "18"])
+def test_an_address_that_keepalived_moves_is_no_difference(node: Node, protocol: str) -> None:
+    moved: Row = {
+        "family": "inet6",
+        "local": "fd00::f",
+        "prefixlen": 128,
+        "scope": "global",
+        "deprecated": True,
+        "protocol": protocol,
+    }
+    route: Row = {"type": "unicast", "dst": "fd00::f", "dev": "eth77", "protocol": "kernel"}
+    other: Row = {**route, "dst": "fd00::/64"}
+    row = {**ETH, "addr_info": [*ETH["addr_info"], moved]}
+    prints(node, [[row], [route, other], []])
+    assert not [name for name in objects(network.read_addresses) if "fd00::f" in name]
+    assert list(objects(network.read_routes)) == ["fd00::/64 dev eth77"]
+
+
 def test_a_route_without_the_state_of_its_link(plain: Node) -> None:
     assert objects(network.read_routes) == {
         "10.9.0.0/16": {
