@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -14,7 +15,6 @@ from typing_extensions import override
 from lockstep.facts.reboot import Unanswered
 from lockstep.inventory import planned
 from lockstep.roles import declared
-from lockstep.roles.steps.reboot import pods as module
 from lockstep.roles.steps.reboot.failures import Failed
 from lockstep.roles.steps.reboot.pods import MARK, Pods, parsed, unready
 from lockstep.roles.steps.reboot.rollout import Rollout
@@ -81,7 +81,7 @@ class Answered(Pods):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
 
 def pods_of(cluster: Cluster) -> Answered:
