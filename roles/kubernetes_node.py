@@ -2,13 +2,13 @@
 
 Owns     the packages of Kubernetes, the kubelet's arguments and its drop-in, the CNI configuration
          and the routes to the pods of other nodes, and the registry mirror of containerd.
-Restart  the routes are replaced when the list of nodes changes; kubernetes_worker and
+Restart  the routes are made again if they differ; kubernetes_worker and
          kubernetes_control_plane restart the kubelet, which keeps containers running.
 """
 
 from __future__ import annotations
 
-from lockstep.facts.kubernetes import swap_areas
+from lockstep.facts.kubernetes import pod_routes, swap_areas
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import (
     SHELL,
@@ -18,18 +18,13 @@ from lockstep.plan.declaration import (
     Unit,
     whole_unit,
 )
-from lockstep.plan.kubernetes import CERTS_D, KUBELET_DROP_INS
+from lockstep.plan.kubernetes import CERTS_D, KUBELET_DROP_INS, ROUTES_UNIT, routed
 
 ROUTES = "/etc/lockstep/pod-routes"
 ROUTES_PROGRAM = "/usr/local/libexec/lockstep/pod-routes"
-ROUTES_UNIT = "lockstep-pod-routes.service"
 PROTOCOL = 76
 """Routing protocol of these routes (ip-route(8)): a number that iproute2 gives no name
 (etc/iproute2/rt_protos of iproute2 6.15)."""
-
-
-def _routed(plan: NodePlan) -> bool:
-    return plan.spec.kubernetes is not None and plan.spec.kubernetes.network == "routed"
 
 
 def _forwarding(plan: NodePlan) -> dict[str, str]:
@@ -63,22 +58,22 @@ ROLE = Declaration(
             template="kubernetes_node/cni.json.j2",
             own=True,
             validate="python3 -m json.tool {new} >/dev/null",
-            wanted=_routed,
+            wanted=routed,
         ),
-        File(path=ROUTES, template="kubernetes_node/routes.j2", own=True, wanted=_routed),
+        File(path=ROUTES, template="kubernetes_node/routes.j2", own=True, wanted=routed),
         File(
             path=ROUTES_PROGRAM,
             template="kubernetes_node/pod-routes.sh.j2",
             mode="755",
             validate=SHELL,
-            wanted=_routed,
+            wanted=routed,
             values={"protocol": PROTOCOL},
         ),
         File(
             path=f"/etc/systemd/system/{ROUTES_UNIT}",
             template=f"kubernetes_node/{ROUTES_UNIT}.j2",
             validate=whole_unit(ROUTES_UNIT),
-            wanted=_routed,
+            wanted=routed,
         ),
         File(
             path=f"{CERTS_D}/_default/hosts.toml",
@@ -91,13 +86,16 @@ ROLE = Declaration(
             name=ROUTES_UNIT,
             reads=lambda plan: (ROUTES, ROUTES_PROGRAM, f"/etc/systemd/system/{ROUTES_UNIT}"),
             reads_own_files=False,
-            wanted=_routed,
+            wanted=routed,
         ),
     ),
     # A kubelet does not start while swap is in use (KubeletConfiguration, failSwapOn).
     contributes=Contribution(sysctl=_forwarding, masked_units=lambda plan: ("swap.target",)),
     operations="lockstep.roles.operations.kubernetes_node",
-    asks=lambda plan: [swap_areas()] if plan.kubernetes.own_swap else [],
+    asks=lambda plan: [
+        *([pod_routes()] if routed(plan) else ()),
+        *([swap_areas()] if plan.kubernetes.own_swap else ()),
+    ],
     unchecked={
         "swap_off": "the fingerprint compares the swap areas of nodes; a kubelet that does "
         "not start is found"

@@ -1,7 +1,8 @@
-"""A node checks itself in Slurm's health check, prolog and epilog, and on a timer for metrics.
+"""A node checks itself in Slurm's health check, prolog and epilog, and on timers: for metrics, and
+for Kubernetes.
 
-Owns     the program of the check, its rules and its timer.
-Restart  only the timer; each run loads the program anew.
+Owns     the program of the check, its rules and its timers.
+Restart  only the timers; each run loads the program anew.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LIBRARY = "/usr/local/lib/lockstep"
 PACKAGE = Path(readers.__path__[0]).parents[1]
 MODULES = (
     *sorted(f"node/readers/{path.name}" for path in (PACKAGE / "node/readers").glob("[!_]*.py")),
-    *(f"node/check/{name}.py" for name in ("judge", "metrics", "slurm", "program")),
+    *(f"node/check/{name}.py" for name in ("judge", "kubernetes", "metrics", "slurm", "program")),
 )
 PYTHON = f"PYTHONPATH={LIBRARY} python3 -s"
 COMPILES = (
@@ -28,10 +29,16 @@ COMPILES = (
 )
 SERVICE = "lockstep-node-check.service"
 TIMER = "lockstep-node-check.timer"
+HEALTH_SERVICE, HEALTH_TIMER = "lockstep-node-health.service", "lockstep-node-health.timer"
+"""Slurm runs the health check itself; for workers of Kubernetes, a timer does."""
 
 
 def _module(name: str, plan: NodePlan) -> str:
     return render("header.j2") + (PACKAGE / name).read_text(encoding="utf-8")
+
+
+def _takes_pods(plan: NodePlan) -> bool:
+    return plan.takes_pods
 
 
 def _judged_by(plan: NodePlan) -> str:
@@ -79,12 +86,30 @@ ROLE = Declaration(
             template=f"node_check/{TIMER}.j2",
             validate=whole_unit(TIMER),
         ),
+        *(
+            File(
+                path=f"/etc/systemd/system/{unit}",
+                template=f"node_check/{unit}.j2",
+                validate=whole_unit(unit),
+                wanted=_takes_pods,
+            )
+            for unit in (HEALTH_SERVICE, HEALTH_TIMER)
+        ),
     ),
     units=(
         Unit(
             name=TIMER,
             reads=lambda plan: (f"/etc/systemd/system/{SERVICE}", f"/etc/systemd/system/{TIMER}"),
             reads_own_files=False,
+        ),
+        Unit(
+            name=HEALTH_TIMER,
+            reads=lambda plan: (
+                f"/etc/systemd/system/{HEALTH_SERVICE}",
+                f"/etc/systemd/system/{HEALTH_TIMER}",
+            ),
+            reads_own_files=False,
+            wanted=_takes_pods,
         ),
     ),
     operations="lockstep.roles.operations.node_check",

@@ -20,8 +20,8 @@ from lockstep.spec import Service
 from lockstep.spec.names import cpus
 
 SILENT, OURS = "silent", "ours"
-OUR_CONDITION = "LockstepHealthy"
-"""The condition of a Node that Lockstep's node check sets."""
+OUR_CONDITION, OUR_CORDON = "LockstepHealthy", "lockstep/cordoned"
+"""The condition and the annotation of a Node that Lockstep's node check sets."""
 AUTOMATIC = ("node.kubernetes.io/", "lockstep/")
 """Prefixes of taints that follow from a node's state (Kubernetes, Taints and Tolerations)."""
 UNITS = {"": 1, "m": 0.001, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -89,14 +89,17 @@ def state(view: View, entry: dict[str, JsonValue]) -> Items:
     if "Ready" not in _map(entry, "conditions"):
         wrong.append("it has no condition Ready")
     if entry.get("unschedulable"):
-        wrong.append("cordoned")
+        ours = _map(entry, "annotations").get(OUR_CORDON)
+        wrong.append("cordoned" + (" by its own node check" if ours else ""))
     return {"": ", ".join(wrong) or "takes pods"}
 
 
 def state_tags(view: View, device: str) -> frozenset[str]:
     """Return whether a node is silent, or Lockstep's node check took it out; none if cordoned."""
     entry = seen(view)
-    if not isinstance(entry, dict) or entry.get("unschedulable"):
+    if not isinstance(entry, dict):
+        return frozenset()
+    if entry.get("unschedulable") and OUR_CORDON not in _map(entry, "annotations"):
         return frozenset()
     conditions = _map(entry, "conditions")
     silent = {SILENT} if conditions.get("Ready") != "True" else set()

@@ -44,6 +44,7 @@ def configuration(plan: NodePlan) -> str:
         "node": plan.name,
         "housekeeping": plan.hardware.cpu.housekeeping,
         "textfile": TEXTFILE,
+        **({"scheduler": "kubernetes"} if plan.takes_pods else {}),
         # The probe reads them only on request.
         "request": {
             "spank_plugins": [plan.job_containers.plugin],

@@ -1,4 +1,4 @@
-"""Questions about Kubernetes: objects, Helm releases, and swap, with which no kubelet starts."""
+"""Questions about Kubernetes: objects, Helm releases, nodes, routes to pods, and swap."""
 
 from __future__ import annotations
 
@@ -41,4 +41,18 @@ def release_states(releases: Iterable[str]) -> Question[dict[str, dict[str, Any]
         ("kubernetes.releases",),
         lambda taken: dict(taken["kubernetes.releases"]),
         {"releases": tuple(releases)},
+    )
+
+
+def pod_routes() -> Question[dict[str, str]]:
+    """Ask for the routes to the pods of other nodes: network -> router."""
+    return Question(
+        "routes to pods", ("kubernetes.routes",), lambda taken: dict(taken["kubernetes.routes"])
+    )
+
+
+def nodes_seen() -> Question[dict[str, dict[str, Any]]]:
+    """Ask a head for the API server's view of each node."""
+    return Question(
+        "nodes of Kubernetes", ("kubernetes.nodes",), lambda taken: dict(taken["kubernetes.nodes"])
     )

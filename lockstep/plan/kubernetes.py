@@ -56,6 +56,8 @@ SHARED = (
 )
 """Files below PKI that all nodes of the control plane share (Kubernetes, PKI certificates and
 requirements)."""
+ROUTES_UNIT = "lockstep-pod-routes.service"
+"""Makes the routes to the pods of other nodes at boot."""
 KUBELET_PORT = 10250
 """KubeletConfiguration, port."""
 
@@ -181,6 +183,11 @@ def plan(node: NodePlan) -> KubernetesPlan:
             if other.runs_kubelet and other.node.pods is not None and other.name != node.name
         ),
     )
+
+
+def routed(node: NodePlan) -> bool:
+    """Return whether Lockstep makes the network of the pods on a node."""
+    return node.spec.kubernetes is not None and node.spec.kubernetes.network == "routed"
 
 
 def endpoint(node: NodePlan, settings: Kubernetes) -> str:

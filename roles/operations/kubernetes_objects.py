@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
-from lockstep.facts.kubernetes import object_states
+from lockstep.facts.kubernetes import nodes_seen, object_states
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import ADMIN_CONF, KUBEADM_CONFIG
 from lockstep.plan.kubernetes_objects import OWNER, manifests, object_sources
@@ -29,6 +29,27 @@ NEVER_DELETED = ("Namespace",)
 def applied(plan: NodePlan) -> None:
     """Give the managed objects their planned fields, and delete those that are left over."""
     as_planned(name="Objects", plan=plan)
+    labelled(name="Labels of nodes", plan=plan)
+
+
+@operation("every node has its planned labels")
+def labelled(plan: NodePlan) -> Commands:
+    """Set planned labels that are missing or differ. A kubelet sets them only when it joins.
+
+    Args:
+        plan: the plan of the node.
+    """
+    for name, seen in ask(nodes_seen()).items():
+        node = plan.cluster.nodes.get(name)
+        if node is None or not node.runs_kubelet:
+            continue
+        changed = [
+            shlex.quote(f"{key}={value}")
+            for key, value in node.kubernetes.labels.items()
+            if seen["labels"].get(key) != value
+        ]
+        if changed:
+            yield f"{KUBECTL} label --overwrite node {shlex.quote(name)} {' '.join(changed)}"
 
 
 @operation("every object is as planned", limit_s=180.0)

@@ -79,6 +79,7 @@ SLOW_PARTS = {
         "slow-canary": ("test_canary", "test_workers_alone"),
         "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),
+        "slow-kubernetes": ("test_kubernetes_drifts",),
     }.items()
 }
 """The slow suite in parts of about ten minutes each."""

@@ -151,6 +151,12 @@ def test_a_node_that_its_own_check_took_out_is_part_of_the_cause() -> None:
     start = recorded.mutated(start, HEAD, NODES, (NODE, "conditions"), unhealthy)
     found = findings(start)
     assert "kubernetes.node" not in {one.rule for one in found}
+    cordoned = {"unschedulable": True, "annotations": {"lockstep/cordoned": "lockstep: gpu.count"}}
+    for key, value in cordoned.items():
+        start = recorded.mutated(start, HEAD, NODES, (NODE, key), value)
+    assert "kubernetes.node" not in {one.rule for one in findings(start)}
+    start = recorded.mutated(start, HEAD, NODES, (NODE, "annotations"), {})
+    assert "kubernetes.node" in {one.rule for one in findings(start)}
     alone = findings(changed(HEAD, NODES, (NODE, "conditions"), unhealthy))
     assert [one.rule for one in alone] == ["kubernetes.node"]
 

@@ -1,7 +1,8 @@
 """The node-check program. Its argument is a mode, or ``verify`` and a configuration file.
 
-Slurm passes no argument. The environment variable SLURM_SCRIPT_CONTEXT then selects prolog or
-epilog (Slurm's Prolog and Epilog Guide); without it, the health check runs.
+A timer runs the health check of a worker of Kubernetes. Slurm passes no argument: the environment
+variable SLURM_SCRIPT_CONTEXT then selects prolog or epilog (Slurm's Prolog and Epilog Guide), or
+without it, the health check runs.
 A node is drained only for a failure that occurs in two successive readings. A value that could
 not be read, or an error in this program, is logged and never drains the node.
 Each command has a timeout, and an alarm ends a run that takes too long.
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lockstep.node.check import metrics, slurm
+from lockstep.node.check import kubernetes, metrics, slurm
 from lockstep.node.check.judge import Judgement, Result, judge
 from lockstep.node.readers.collect import collect
 from lockstep.node.readers.commands import Commands
@@ -76,6 +77,8 @@ class Configuration:
     request: dict[str, Any]
     """The request to the readers: the names of the objects to read."""
     judgements: tuple[Judgement, ...]
+    scheduler: str = "slurm"
+    """The scheduler of the node: ``slurm`` or ``kubernetes``."""
 
 
 def configuration(text: str) -> Configuration:
@@ -137,23 +140,31 @@ def _run(name: str, mode: Mode) -> int:
         took = time.monotonic() - begin
         metrics.write(wanted.textfile, metrics.text(wanted.judgements, failed + unread, took))
     else:
-        _tell_slurm(name, mode, wanted.node, failed, unread)
+        _tell(name, mode, wanted, failed, unread)
     return REFUSED if failed and name == "prolog" else 0
 
 
-def _tell_slurm(
-    name: str, mode: Mode, node: str, failed: list[Result], unread: list[Result]
+def _tell(
+    name: str, mode: Mode, wanted: Configuration, failed: list[Result], unread: list[Result]
 ) -> None:
-    commands = Commands(mode.command_s)
+    """Take the node out of its scheduler, or bring it back."""
+    commands, node = Commands(mode.command_s), wanted.node
+    of_slurm = wanted.scheduler == "slurm"
     if failed:
         try:
-            done = slurm.drain(node, failed, commands)
+            done = (
+                slurm.drain(node, failed, commands)
+                if of_slurm
+                else kubernetes.take_out(node, failed)
+            )
         except Unread as reason:  # the prolog still refuses the job
-            done = f"not drained: {reason}"
+            done = f"not taken out of service: {reason}"
         syslog.syslog(syslog.LOG_ERR, f"{name}: {done}")
     # Only the health check evaluates every rule, and a value that was not read may hide a failure.
-    elif name == "health" and not unread and slurm.resume(node, commands):
-        syslog.syslog(f"{name}: no failures are left, so the node was resumed")
+    elif name == "health" and not unread:
+        resumed = slurm.resume(node, commands) if of_slurm else kubernetes.bring_back(node)
+        if resumed:
+            syslog.syslog(f"{name}: no failures are left, so the node was resumed")
 
 
 def _seen_twice(wanted: Configuration, mode: Mode) -> tuple[list[Result], list[Result]]:

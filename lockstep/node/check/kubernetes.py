@@ -1,0 +1,89 @@
+"""Sets the condition of a node in Kubernetes, and cordons and uncordons it.
+
+The node does this with its kubelet's own certificate. The API server lets a node change its own
+status and its own ``unschedulable``, but never its own taints
+(plugin/pkg/admission/noderestriction of Kubernetes 1.34). Kubernetes itself adds the taint
+node.kubernetes.io/unschedulable to a node that is cordoned.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from lockstep.node.check.judge import Result
+from lockstep.node.check.slurm import reason
+from lockstep.node.readers.kubernetes import Api
+
+KUBELET_CONF = "/etc/kubernetes/kubelet.conf"
+CONDITION = "LockstepHealthy"
+CORDONED = "lockstep/cordoned"
+"""Annotation of a node that its own check cordoned, with the reason; others are left alone."""
+MERGE = "application/strategic-merge-patch+json"
+"""Of a list of conditions, it changes those of the same type (Kubernetes API, Update API objects
+in place)."""
+
+
+def is_ours(node: dict[str, Any]) -> bool:
+    """Return whether the node check cordoned a node, given its object."""
+    return CORDONED in (node["metadata"].get("annotations") or {})
+
+
+def take_out(name: str, failed: list[Result]) -> str:
+    """Cordon the node, unless somebody else did, and say why in its condition; return the result.
+
+    Raises:
+        Unread: the API server does not answer, or refuses.
+    """
+    api, text = Api(KUBELET_CONF), reason(failed)
+    node = api.ask(f"/api/v1/nodes/{name}")
+    _set_condition(api, node, "False", text)
+    if node["spec"].get("unschedulable") and not is_ours(node):
+        return "not cordoned: a person has already cordoned the node"
+    if is_ours(node) and node["spec"].get("unschedulable"):
+        return "already cordoned"
+    _patch(
+        api, name, {"metadata": {"annotations": {CORDONED: text}}, "spec": {"unschedulable": True}}
+    )
+    return "cordoned"
+
+
+def bring_back(name: str) -> bool:
+    """Uncordon the node if the node check cordoned it; return whether it was uncordoned.
+
+    Raises:
+        Unread: the API server does not answer, or refuses.
+    """
+    api = Api(KUBELET_CONF)
+    node = api.ask(f"/api/v1/nodes/{name}")
+    _set_condition(api, node, "True", "the node check found no failure")
+    if not is_ours(node):
+        return False
+    _patch(
+        api, name, {"metadata": {"annotations": {CORDONED: None}}, "spec": {"unschedulable": None}}
+    )
+    return True
+
+
+def _patch(api: Api, name: str, change: dict[str, Any]) -> None:
+    api.ask(f"/api/v1/nodes/{name}", "PATCH", change, MERGE)
+
+
+def _set_condition(api: Api, node: dict[str, Any], status: str, text: str) -> None:
+    """Set the condition of a node, if it has another one (Kubernetes API, NodeCondition)."""
+    rows = node["status"].get("conditions") or []
+    before: dict[str, Any] = next((row for row in rows if row["type"] == CONDITION), {})
+    if (before.get("status"), before.get("message")) == (status, text):
+        return
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    changed = before.get("lastTransitionTime", now) if before.get("status") == status else now
+    condition = {
+        "type": CONDITION,
+        "status": status,
+        "reason": "NodeCheckPassed" if status == "True" else "NodeCheckFailed",
+        "message": text,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": changed,
+    }
+    path = f"/api/v1/nodes/{node['metadata']['name']}/status"
+    api.ask(path, "PATCH", {"status": {"conditions": [condition]}}, MERGE)

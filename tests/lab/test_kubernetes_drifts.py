@@ -1,0 +1,194 @@
+"""Changes behind Lockstep's back in a cluster with Kubernetes, on nodes and in the API.
+
+The check names each with its node or object, and one run of the deploy repairs them. Those that no
+software repairs are undone by a person's command, which the finding names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.lab.labs import Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+NAME = "test-kubernetes-drifts"
+KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
+ON_SYSTEM = f"{KUBECTL} -n kube-system"
+DROP_IN = "/etc/kubernetes/kubelet.conf.d/50-lockstep.conf"
+CNI = "/etc/cni/net.d/10-lockstep.conflist"
+ROUTES = "/etc/lockstep/pod-routes"
+MANIFESTS = "/etc/kubernetes/manifests"
+CLASS = "lockstep/hardware-class"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One change, and the one finding that names it."""
+
+    id: str
+    at: str
+    """The node on whose console the script runs."""
+    script: str
+    rule: str
+    node: str
+    device: str = ""
+    undo: str = ""
+    """What a person does, where a deploy must not: somebody may have meant it."""
+
+    @property
+    def named(self) -> tuple[str, str, str]:
+        """(rule, node, device) of the finding."""
+        return self.rule, self.node, self.device
+
+
+DRIFTS = (
+    Drift("kubelet's settings edited", "worker1", f"sed -i s/110/250/ {DROP_IN}", "file.content",
+          "worker1", DROP_IN),
+    Drift("kubelet's arguments edited", "worker2", "echo '# mine' >>/etc/default/kubelet",
+          "file.content", "worker2", "/etc/default/kubelet"),
+    Drift("pods' network edited", "worker1", f"sed -i 's/\"mtu\": [0-9]*/\"mtu\": 1400/' {CNI}",
+          "file.content", "worker1", CNI),
+    Drift("list of routes cut", "worker2", f"sed -i '$d' {ROUTES}", "file.content", "worker2",
+          ROUTES),
+    Drift("pods' servers for names changed", "worker1",
+          "sed -i 's/^nameserver .*/nameserver fd00::9/' /etc/kubernetes/lockstep-resolv.conf",
+          "file.content", "worker1", "/etc/kubernetes/lockstep-resolv.conf"),
+    Drift("file of the registry removed", "worker2",
+          "rm /etc/containerd/certs.d/_default/hosts.toml", "file.content", "worker2",
+          "/etc/containerd/certs.d/_default/hosts.toml"),
+    Drift("kubeadm's file open to all", "head", "chmod 644 /etc/kubernetes/lockstep-kubeadm.yaml",
+          "file.mode", "head", "/etc/kubernetes/lockstep-kubeadm.yaml"),
+    Drift("authority's key open to all", "head", "chmod 644 /etc/kubernetes/pki/ca.key",
+          "file.mode", "head", "/etc/kubernetes/pki/ca.key"),
+    Drift("running sysctl changed", "worker1", "sysctl -qw net.core.somaxconn=128",
+          "sysctl.running", "worker1", "net.core.somaxconn"),
+    Drift("kubelet not at boot", "worker2", "systemctl -q disable kubelet", "unit.enabled",
+          "worker2", "kubelet.service"),
+    Drift("packages not held", "head", "apt-mark unhold kubeadm >/dev/null", "package.held",
+          "head", "kubeadm"),
+    Drift("health's timer stopped", "worker1", "systemctl stop lockstep-node-health.timer",
+          "unit.active", "worker1", "lockstep-node-health.timer"),
+    Drift("label changed", "head", f"{KUBECTL} label --overwrite node worker1 {CLASS}=other",
+          "kubernetes.labels", "worker1", CLASS),
+    Drift("label removed", "head", f"{KUBECTL} label node worker2 {CLASS}-", "kubernetes.labels",
+          "worker2", CLASS),
+    Drift("CoreDNS edited", "head",
+          f"{ON_SYSTEM} label --overwrite deployment coredns k8s-app=mine",
+          "kubernetes.objects", "head", "Deployment kube-system/coredns"),
+    Drift("Service of DNS edited", "head",
+          f"{ON_SYSTEM} label --overwrite service kube-dns kubernetes.io/name=mine",
+          "kubernetes.objects", "head", "Service kube-system/kube-dns"),
+    Drift("CoreDNS' configuration removed", "head", f"{ON_SYSTEM} delete configmap coredns",
+          "kubernetes.objects", "head", "ConfigMap kube-system/coredns"),
+    Drift("account of kube-proxy removed", "head",
+          f"{KUBECTL} delete clusterrolebinding kubeadm:node-proxier",
+          "kubernetes.objects", "head", "ClusterRoleBinding kubeadm:node-proxier"),
+    Drift("kube-proxy edited", "head",
+          f"{ON_SYSTEM} label --overwrite daemonset kube-proxy k8s-app=mine",
+          "kubernetes.objects", "head", "DaemonSet kube-system/kube-proxy"),
+    Drift("object with Lockstep's label", "head",
+          f"{KUBECTL} create configmap old && {KUBECTL} label configmap old "
+          "app.kubernetes.io/managed-by=lockstep",
+          "kubernetes.objects", "head", "ConfigMap default/old"),
+    Drift("node cordoned", "head", f"{KUBECTL} cordon worker2", "kubernetes.node", "worker2",
+          undo=f"{KUBECTL} uncordon worker2"),
+    Drift("node with a taint", "head", f"{KUBECTL} taint node worker1 mine=1:PreferNoSchedule",
+          "kubernetes.taints", "worker1", undo=f"{KUBECTL} taint node worker1 mine-"),
+    Drift("copy of a static pod", "head",
+          f"sed 's/name: kube-scheduler/name: copy/; s/hostNetwork: true//' "
+          f"{MANIFESTS}/kube-scheduler.yaml >{MANIFESTS}/kube-scheduler.yaml.bak",
+          "kubernetes.static_pods", "head", "kube-scheduler.yaml.bak",
+          undo=f"rm {MANIFESTS}/kube-scheduler.yaml.bak"),
+    Drift("static pod on a worker", "worker2",
+          f"printf 'kind: Pod\\n  image: x:1\\n' >{MANIFESTS}/mine.yaml",
+          "kubernetes.static_pods", "worker2", "mine", undo=f"rm {MANIFESTS}/mine.yaml"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pods() -> Iterator[Lab]:
+    """A deployed cluster with Kubernetes; a developer's own lab stays as it is."""
+    lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB", NAME))
+    kept = lab.name != NAME
+    try:
+        if not kept:
+            lab.lab("down")
+        lab.lab("up", "--kubernetes", "1.34", "--workers", "2")
+        deployed = lab.deploy()
+        assert deployed.status == 0, deployed.errors
+        yield lab
+    finally:
+        if not kept:
+            lab.lab("down")
+
+
+def test_each_drift_is_named_and_one_deploy_repairs_them(pods: Lab) -> None:
+    assert pods.check().named == set()
+    for drift in DRIFTS:
+        pods.on(drift.at, drift.script)
+    checked = pods.check()
+    expected = {drift.named for drift in DRIFTS}
+    assert checked.named == expected, checked.text
+    deployed = pods.deploy()
+    assert deployed.status == 0, deployed.errors
+    left = {drift.named for drift in DRIFTS if drift.undo}
+    assert pods.check().named == left
+    for drift in DRIFTS:
+        if drift.undo:
+            pods.on(drift.at, drift.undo)
+    checked = pods.check_once_read()
+    assert checked.named == set(), checked.text
+    assert pods.deploy().changed == []
+
+
+def test_a_lost_route_is_made_again(pods: Lab) -> None:
+    pods.on("worker1", "ip -6 route flush proto 76")
+    found = pods.check().findings
+    assert {(one["rule"], one["node"]) for one in found} == {("kubernetes.routes", "worker1")}
+    assert pods.deploy().status == 0
+    assert pods.check().named == set()
+
+
+def test_a_stopped_kubelet_is_one_finding(pods: Lab) -> None:
+    pods.on("worker1", "systemctl stop kubelet")
+    assert pods.check().named == {("unit.active", "worker1", "kubelet.service")}
+    assert pods.deploy().status == 0
+    assert pods.check_once_read().named == set()
+
+
+def test_a_running_kubelet_with_other_settings_is_named(pods: Lab) -> None:
+    later = "/etc/kubernetes/kubelet.conf.d/99-mine.conf"
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration"
+    pods.on("worker1", f"printf '{head}\nmaxPods: 9\n' >{later}; systemctl restart kubelet")
+    try:
+        pods.on("head", f"{KUBECTL} wait --for=condition=Ready node/worker1 --timeout=60s")
+        assert pods.check_once_read().named == {("kubernetes.kubelet_config", "worker1", "maxPods")}
+    finally:
+        pods.on("worker1", f"rm {later}; systemctl restart kubelet")
+    pods.on("head", f"{KUBECTL} wait --for=condition=Ready node/worker1 --timeout=60s")
+    assert pods.check_once_read().named == set()
+
+
+def test_a_lost_gpu_takes_the_node_out_of_service(pods: Lab) -> None:
+    pods.lab("gpu", "worker1", "--gpu", "3", "--remove")
+    try:
+        pods.node_check("worker1")
+        shown = pods.on("head", f"{KUBECTL} get node worker1 -o yaml")
+        assert "unschedulable: true" in shown
+        assert "lockstep: gpu" in shown
+        named = pods.check().named
+        assert {node for _, node, _ in named} == {"worker1"}
+        assert any("gpu3" in device for _, _, device in named), named
+        assert "kubernetes.node" not in {rule for rule, _, _ in named}
+    finally:
+        pods.lab("gpu", "worker1", "--gpu", "3", "--restore")
+    pods.node_check("worker1")
+    shown = pods.on("head", f"{KUBECTL} get node worker1 -o yaml")
+    assert "unschedulable" not in shown
+    assert "the node check found no failure" in shown
+    assert pods.check().named == set()
