@@ -31,6 +31,7 @@ ABOUT = {
     "listeners": "listeners",
     "kubernetes.objects": "manifests",
     "kubernetes.releases": "releases",
+    "kubernetes.manifests": "kubeadm",
     "net.gateway": "gateways",
     "net.persisted": "interfaces",
     "selinux.modules": "selinux_modules",

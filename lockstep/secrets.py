@@ -34,9 +34,13 @@ MODE = 0o600
 
 KUBERNETES = "kubernetes/"
 """Prefix of the names of Kubernetes' secrets in the file."""
+ENCRYPTION_KEY = "encryption-key"
+"""Name of the key, in base64, with which API servers encrypt Secrets."""
+ENCRYPTION_BYTES = 32
+"""Length of a key of secretbox (Kubernetes, Encrypting Confidential Data at Rest)."""
 OF_KUBERNETES = (
     *("ca.crt", "ca.key", "etcd/ca.crt", "etcd/ca.key", "front-proxy-ca.crt", "front-proxy-ca.key"),
-    *("sa.key", "sa.pub", "prometheus.crt", "prometheus.key"),
+    *("sa.key", "sa.pub", "prometheus.crt", "prometheus.key", ENCRYPTION_KEY),
 )
 """Names of all secrets of Kubernetes."""
 
@@ -293,6 +297,8 @@ def _generate(path: Path, munge_key: bytes | None, kubernetes: bool) -> tuple[st
             if name.startswith(KUBERNETES)
         }
         made |= {f"{KUBERNETES}{name}": text for name, text in completed(known).items()}
+        encryption = base64.b64encode(secrets.token_bytes(ENCRYPTION_BYTES)).decode("ascii")
+        made[f"{KUBERNETES}{ENCRYPTION_KEY}"] = encryption  # what is found takes its place
     # Readers never see a partial file. It is created with mode 0600.
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:

@@ -273,3 +273,16 @@ def test_a_key_for_modules_that_cannot_sign_is_refused(pair: tuple[Path, str]) -
     other = ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]
     key.write_bytes(subprocess.run(other, check=True, capture_output=True).stdout)
     assert "this is not the key of the certificate" in refused()
+
+
+def test_the_key_of_api_servers_is_made_for_a_file_that_lacks_it() -> None:
+    complete("unit", kubernetes=True)
+    found = json.loads(store("unit").read_text(encoding="ascii"))
+    first = found.pop("kubernetes/encryption-key")
+    assert len(base64.b64decode(first)) == 32
+    store("unit").write_text(json.dumps(found), encoding="ascii")
+    assert complete("unit", kubernetes=True) == ("kubernetes",)
+    now = json.loads(store("unit").read_text(encoding="ascii"))
+    assert now.pop("kubernetes/encryption-key") != first
+    assert now == found
+    assert complete("unit", kubernetes=True) == ()

@@ -260,6 +260,15 @@ static_pod_items = made("kubernetes.static_pods", _static_pods)
 changed_objects = made("kubernetes.objects", lambda view, objects: objects)
 
 
+changed_manifests = made("kubernetes.manifests", lambda view, pods: pods)
+
+
+def manifests_expected(view: View) -> dict[str, JsonValue]:
+    """Return that each static pod is as planned: the reading has only those that are not."""
+    found = view.read("kubernetes.manifests")
+    return dict.fromkeys(found if isinstance(found, dict) else (), "as kubeadm would write it")
+
+
 def objects_expected(view: View) -> dict[str, JsonValue]:
     """Return that each object is as planned: the reading has only those that are not."""
     found = view.read("kubernetes.objects")

@@ -120,6 +120,7 @@ DIFFERS_BETWEEN_NODES = {
     "slurm.nodes": "only the controller has this reading",
     "kubernetes.nodes": "only the control plane has this reading",
     "kubernetes.kubelet_config": "only the control plane has this reading",
+    "kubernetes.manifests": "only the control plane has this reading",
     "kubernetes.objects": "only the control plane has this reading",
     "kubernetes.releases": "only the control plane has this reading",
     "kubernetes.static_pods": "only the control plane has static pods",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lockstep.plan.kubernetes import KUBEADM_CONFIG
 from lockstep.question import Question, Taken, question
 
 
@@ -55,4 +56,14 @@ def nodes_seen() -> Question[dict[str, dict[str, Any]]]:
     """Ask a head for the API server's view of each node."""
     return Question(
         "nodes of Kubernetes", ("kubernetes.nodes",), lambda taken: dict(taken["kubernetes.nodes"])
+    )
+
+
+def static_pods() -> Question[dict[str, str]]:
+    """Ask for the static pods whose manifests differ from kubeadm's configuration: name -> how."""
+    return Question(
+        "static pods",
+        ("kubernetes.manifests",),
+        lambda taken: dict(taken["kubernetes.manifests"]),
+        {"kubeadm": (KUBEADM_CONFIG,)},
     )

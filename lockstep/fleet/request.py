@@ -10,6 +10,7 @@ from itertools import groupby
 
 from lockstep.plan import ClusterPlan, NodePlan
 from lockstep.plan.job_containers import PYXIS_OPTION
+from lockstep.plan.kubernetes import KUBEADM_CONFIG
 from lockstep.plan.kubernetes_objects import object_sources
 from lockstep.plan.kubernetes_releases import release_sources
 from lockstep.plan.network import gateway_families
@@ -70,6 +71,7 @@ def request(
         listeners=tuple(f"{one.protocol}/{one.port}" for one in plan.system.listeners),
         manifests=object_sources(plan),
         releases=release_sources(plan),
+        kubeadm=(KUBEADM_CONFIG,) if "kubernetes_control_plane" in plan.roles else (),
         containers=engines,
         check_image=CHECK_IMAGE if engines else "",
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.managed_or_not else (),

@@ -80,6 +80,8 @@ class Request:
     """Manifests of objects of Kubernetes, and what else of them to compare."""
     releases: tuple[str, ...] = ()
     """Helm releases: ``namespace/name``."""
+    kubeadm: tuple[str, ...] = ()
+    """kubeadm's configuration on a node of the control plane."""
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()

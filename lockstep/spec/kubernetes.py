@@ -6,12 +6,22 @@ Names follow Kubernetes' own: kubeadm's ClusterConfiguration (v1beta4) and Kubel
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lockstep.spec.fields import Address, DomainName, Model, Network_, Upstream, Uri
+from lockstep.spec.fields import (
+    Address,
+    DomainName,
+    Folder,
+    Model,
+    Network_,
+    Upstream,
+    Uri,
+)
 from lockstep.spec.kubernetes_gpus import KubernetesGpus
+from lockstep.spec.kubernetes_objects import Audit, Namespace, ObjectName, PriorityClass, User
 
 SERIES = ("1.33", "1.34")
 """The minor versions whose settings were looked up, and tried in the lab."""
@@ -84,3 +94,14 @@ class Kubernetes(Model):
     """Settings of the kubelets."""
     gpus: KubernetesGpus = KubernetesGpus()
     """How pods get NVIDIA's GPUs."""
+    namespaces: tuple[Namespace, ...] = ()
+    """Namespaces that Lockstep makes. A deploy deletes none."""
+    users: tuple[User, ...] = ()
+    """Users, and what they may do."""
+    priority_classes: Mapping[ObjectName, PriorityClass] = Field(default_factory=dict)
+    """Name -> how important pods with it are."""
+    storage_path: Folder | None = None
+    """Folder of each node, on its scratch disk, for volumes of pods: the default storage class
+    "local-path" makes them there. None: there is no default storage class."""
+    audit: Audit | None = Audit()
+    """The audit log of the API servers; None: there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import first_control_plane
 from lockstep.roles.operations.declared import keep_units, put_files, secrets_of
+from lockstep.roles.operations.kubernetes_manifests import as_configured
 from lockstep.roles.operations.kubernetes_member import cleared, initialised, joined
 
 
@@ -20,3 +21,5 @@ def apply(plan: NodePlan) -> None:
     else:
         joined(name="kubeadm join", plan=plan, secrets=secrets)
     keep_units(plan, "kubernetes_control_plane")
+    # One head after the other: each restarts its API server.
+    as_configured(name="Static pods", plan=plan, _serial=True)

@@ -69,6 +69,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
             if head
             else {}
         ),
+        "kubernetes.manifests": {},
         "kubernetes.objects": {},
         "services.cpu_share": {"kubelet.service": 3.5},
     }

@@ -121,6 +121,7 @@ def _system(node: NodePlan, number: int) -> dict[str, Any]:
         },
         "kubernetes.objects": {},
         "kubernetes.releases": {},
+        "kubernetes.manifests": {},
         "firewall.rules": {kind: list(node.firewall.rules)} if (kind := node.firewall.kind) else {},
         "selinux.mode": {
             "running": node.selinux.mode or "disabled",

@@ -91,6 +91,7 @@ def proved(place: Place) -> bool:
 OF_OTHERS = frozenset(
     {
         *("firewall.rules", "selinux.modules", "selinux.booleans", "selinux.labels"),
+        "kubernetes.manifests",
         "kubernetes.objects",
     }
 )

@@ -52,6 +52,7 @@ OF_NODES: tuple[tuple[str, str, tuple[str, ...], Any, str, str], ...] = (
     ("static_pods", HEAD, ("etcd",), REMOVED, "etcd", "absent"),
     ("static_pods", HEAD, ("kube-scheduler",), ["x:1"], "kube-scheduler", "x:1"),
     ("kube_proxy", NODE, (), "iptables", "", "iptables"),
+    ("manifests", HEAD, ("kube-apiserver",), "missing", "kube-apiserver", "missing"),
     ("objects", HEAD, ("Service a/b",), "missing", "Service a/b", "missing"),
 )
 
@@ -115,6 +116,7 @@ def test_days_decide_how_severe_the_end_of_a_certificate_is() -> None:
     [
         (HEAD, NODES),
         (HEAD, CONFIG),
+        (HEAD, "kubernetes.manifests"),
         (HEAD, "kubernetes.objects"),
         *((NODE, f"kubernetes.{one}") for one in ("routes", "certificates", "static_pods")),
         (NODE, "kubernetes.kube_proxy"),

@@ -104,6 +104,7 @@ READ_ONLY = (
     "* apply --server-side --dry-run=server --force-conflicts * -o json -f -",
     "* get * --all-namespaces * -o json",
     "* get secrets * -o json",
+    "env * kubeadm init phase control-plane all --config * --dry-run",  # into a folder of its own
     "kubeadm init phase addon * --config * --print-manifest",
 )
 ON_REQUEST = (

@@ -77,6 +77,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     kubernetes.swap_areas(),
     kubernetes.release_states(("a/b",)),
     files.links(("/etc/hosts",)),
+    kubernetes.static_pods(),
     settings.kernel_files(("/proc/version",)),
     network.interface_states(()),
     firewall.loaded_rules("nftables"),

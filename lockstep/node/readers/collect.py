@@ -23,6 +23,7 @@ from lockstep.node.readers import (
     kernel,
     kernel_log,
     kubernetes,
+    kubernetes_manifests,
     kubernetes_objects,
     kubernetes_releases,
     manifest,
@@ -198,6 +199,7 @@ READERS: tuple[Row, ...] = (
     (containers.read_images, ("containers.images",)),
     (kubernetes_objects.read_objects, ("kubernetes.objects",)),
     (kubernetes_releases.read_releases, ("kubernetes.releases",)),
+    (kubernetes_manifests.read_manifests, ("kubernetes.manifests",)),
     (containers.read_live_restore, ("docker.live_restore",)),
 )
 
