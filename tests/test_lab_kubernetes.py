@@ -189,13 +189,18 @@ def test_a_chart_is_packed_as_helm_reads_it(
 
 
 def changed(
-    tmp_path: Path, spec: Mapping[str, object], *options: str, controllers: str = ""
+    tmp_path: Path,
+    spec: Mapping[str, object],
+    *options: str,
+    controllers: str = "",
+    driver: Path | None = None,
 ) -> dict[str, object]:
     """Run the lab's change of a container's specification on a machine with these controllers."""
     file, script = tmp_path / "controllers", tmp_path / "script.py"
     file.write_text(f"{controllers}\n")
     text = LIGHT_CONTAINER.read_text()
-    script.write_text(text.replace("/sys/fs/cgroup/cgroup.controllers", str(file)))
+    text = text.replace("/sys/fs/cgroup/cgroup.controllers", str(file))
+    script.write_text(text.replace('"/proc/driver"', f'"{driver or tmp_path}"'))
     (tmp_path / "config.json").write_text(json.dumps(spec))
     folder = "/" if "--bundle" in " ".join(options) else tmp_path
     subprocess.run([sys.executable, "-I", script, *options], check=True, cwd=folder)
@@ -219,6 +224,21 @@ def test_limits_go_where_the_machine_has_no_controllers(tmp_path: Path) -> None:
     spec = {"linux": {"resources": {**devices, "cpu": {"shares": 2}}}}
     assert changed(tmp_path, spec, "create", "x") == {"linux": {"resources": devices}}
     assert changed(tmp_path, spec, "create", "x", controllers="cpu memory") == spec
+
+
+def test_containers_see_the_simulated_driver(tmp_path: Path) -> None:
+    mounts = [{"destination": "/proc", "type": "proc", "source": "proc"}]
+    other = {"path": "/usr/bin/nvidia-cdi-hook", "args": ["nvidia-cdi-hook"]}
+    spec = {"mounts": mounts, "root": {"path": "rootfs"}, "hooks": {"createContainer": [other]}}
+    driver = tmp_path / "driver"
+    assert changed(tmp_path, spec, "create", "x", driver=driver) == spec, "it is not loaded"
+    (driver / "nvidia").mkdir(parents=True)
+    found = changed(tmp_path, spec, "create", "x", driver=driver)
+    mount = ["mount", "--bind", str(driver), f"{tmp_path}/rootfs{driver}"]
+    hooks = {"createContainer": [{"path": "/usr/bin/mount", "args": mount}, other]}
+    assert found == {**spec, "hooks": hooks}
+    without: dict[str, object] = {**spec, "mounts": []}
+    assert changed(tmp_path, without, "create", "x", driver=driver) == without
 
 
 def test_every_light_machine_of_a_lab_with_kubernetes_is_prepared(

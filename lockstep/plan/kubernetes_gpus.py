@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.plan import kubernetes_operator
+from lockstep.plan.kubernetes import STATE
 from lockstep.plan.kubernetes_objects import Object
 from lockstep.spec.kubernetes_gpus import KubernetesGpus
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 NAMESPACE = "gpu-operator"
 """NVIDIA's documentation of the operator uses this name."""
+LAYOUTS = f"{STATE}/mig-layouts"
+"""The layouts of MIG devices with which the device plugin has started, on the first head."""
 RUNTIME = "nvidia"
 """Name of the runtime class, and of containerd's handler (the operator's operator.runtimeClass)."""
 RUNTIME_PROGRAM = "/usr/bin/nvidia-container-runtime"
@@ -95,8 +98,6 @@ def _of_plugin(plan: NodePlan) -> dict[str, Any]:
         "gfd": {"enabled": True},
         "migStrategy": kubernetes_operator.mig_strategy(plan),
         "nvidiaDriverRoot": "/",
-        # The plugin looks for MIG devices only when it starts.
-        "podAnnotations": {"lockstep/mig": layouts(plan)},
         "runtimeClassName": RUNTIME,
     }
 

@@ -52,8 +52,6 @@ def test_the_strategy_for_mig_follows_from_the_hardware() -> None:
 
     values = without_comments(text_of(planned(change=divided), "head1", VALUES))
     assert values["migStrategy"] == "mixed"
-    # Another layout starts the plugin anew: it looks for MIG devices only then.
-    assert values["podAnnotations"] == {"lockstep/mig": "hgx=1g.18gb,3g.71gb"}
 
 
 def test_the_operator_installs_neither_driver_nor_toolkit() -> None:
