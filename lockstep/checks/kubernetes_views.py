@@ -6,7 +6,7 @@ Expected values come from the plan.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pydantic import JsonValue
 
@@ -15,6 +15,8 @@ from lockstep.checks.looks import made
 from lockstep.checks.rule import Look
 from lockstep.checks.rules.boot import own_kernel
 from lockstep.plan.kubernetes import SANDBOX_IMAGE, control_planes
+from lockstep.plan.kubernetes_gpus import has_gpus
+from lockstep.plan.kubernetes_releases import releases
 from lockstep.probe.record import MISSING, Unread, item
 from lockstep.spec import Service
 from lockstep.spec.names import cpus
@@ -27,6 +29,8 @@ AUTOMATIC = ("node.kubernetes.io/", "lockstep/")
 UNITS = {"": 1, "m": 0.001, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 UNITS |= {f"{unit}i": 1 << 10 * power for power, unit in enumerate("KMGT", 1)}
 MIB = 1 << 20
+GPU = "nvidia.com/gpu"
+"""The resource of whole GPUs (k8s-device-plugin)."""
 
 
 def quantity(text: str) -> float:
@@ -193,6 +197,9 @@ def allocatable_expected(view: View) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {"cpu": float(hardware.hardware.cpus - reserved)}
     for size, nodes in hardware.hugepages.items() if own_kernel(view) else ():
         found[_resource(size)] = sum(nodes.values()) * int(quantity(f"{size}i") / MIB)
+    gpu = view.plan.gpu
+    if gpu is not None and not gpu.mig and has_gpus(view.plan):
+        found[GPU] = float(gpu.count)
     return found
 
 
@@ -273,6 +280,34 @@ def objects_expected(view: View) -> dict[str, JsonValue]:
     """Return that each object is as planned: the reading has only those that are not."""
     found = view.read("kubernetes.objects")
     return dict.fromkeys(found if isinstance(found, dict) else (), "as the manifests have it")
+
+
+def _release_text(state: Mapping[str, object]) -> str:
+    return ", ".join(f"{key} {state[key]}" for key in sorted(state) if key != "objects")
+
+
+def _releases(view: View, found: Items) -> Items:
+    items: Items = {}
+    for name, state in found.items():
+        if not isinstance(state, dict):
+            items[name] = state
+            continue
+        items[name] = _release_text(state)
+        changed = _map(state, "objects")
+        items.update({f"{name} {one}": how for one, how in changed.items()})
+    return items
+
+
+releases_of = made("kubernetes.releases", _releases)
+"""Each Helm release in one text, and each of its objects that differs."""
+
+
+def releases_expected(view: View) -> dict[str, JsonValue]:
+    """Return the planned state of each Helm release; none of its objects may differ."""
+    return {
+        **{name: "as Helm made it" for name in releases_of(view) if " " in name},
+        **{one.source: _release_text(one.planned) for one in releases(view.plan)},
+    }
 
 
 def static_pods_expected(view: View) -> dict[str, JsonValue]:

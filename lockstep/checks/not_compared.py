@@ -18,7 +18,6 @@ NOT_JUDGED = {
     "cpuset.groups": "cpuset.services, which a rule checks, is derived from these CPU lists",
     "driver.kernels": "roles build modules for all kernels; rules check the running and next ones",
     "driver.loaded": "roles request it; rules check driver.module, driver.helpers and nouveau",
-    "kubernetes.releases": "the role kubernetes_releases requests it",
     "kernel.initramfs": "roles request it to see whether the initramfs has the driver's options",
     "kernel.next": "roles request it; driver.module_next and kernel.newest check it",
     "kernel.cmdline_entries": "grubby changes all entries; a rule checks the default entry",

@@ -9,6 +9,7 @@ from typing import Any
 from lockstep.checks.context import Context
 from lockstep.inventory import planned
 from lockstep.plan import NodePlan
+from lockstep.plan.kubernetes_releases import releases
 from lockstep.roles import declared
 from lockstep.spec import load
 from tests.checks import recorded
@@ -71,6 +72,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
         ),
         "kubernetes.manifests": {},
         "kubernetes.objects": {},
+        "kubernetes.releases": {one.source: one.planned for one in releases(node)},
         "services.cpu_share": {"kubelet.service": 3.5},
     }
     if head:
@@ -96,6 +98,7 @@ def entry(node: NodePlan) -> dict[str, Any]:
         "hugepages-2Mi": "2Gi" if node.is_worker else "0",
         "memory": "60000000Ki",
         "pods": "110",
+        **({"nvidia.com/gpu": "8"} if node.is_worker else {}),
     }
     return {
         "conditions": {"MemoryPressure": "False", "DiskPressure": "False", "Ready": "True"},

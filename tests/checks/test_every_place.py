@@ -91,8 +91,7 @@ def proved(place: Place) -> bool:
 OF_OTHERS = frozenset(
     {
         *("firewall.rules", "selinux.modules", "selinux.booleans", "selinux.labels"),
-        "kubernetes.manifests",
-        "kubernetes.objects",
+        *("kubernetes.manifests", "kubernetes.objects", "kubernetes.releases"),
     }
 )
 """Readings that are empty in this cluster: test_firewall.py, test_selinux.py and test_kubernetes.py

@@ -19,6 +19,7 @@ HEAD, NODE = "head1", "worker3"
 NODES, CONFIG = "kubernetes.nodes", "kubernetes.kubelet_config"
 STOPPED = {**recorded.RUNNING, "active": "inactive", "sub": "dead"}
 PKI = "/etc/kubernetes/pki"
+PLUGIN = "gpu-operator/gpus"
 ROUTE = "fd00:1:0:ffff:105::/80"
 ENTRIES: tuple[tuple[str, tuple[str, ...], Any, str, str], ...] = (
     # rule, place in the API server's entry for worker3, value, device, found
@@ -30,6 +31,7 @@ ENTRIES: tuple[tuple[str, tuple[str, ...], Any, str, str], ...] = (
     ("allocatable", ("allocatable", "cpu"), "15500m", "cpu", "15.5"),
     ("allocatable", ("allocatable", "hugepages-2Mi"), "0", "hugepages-2Mi", "0 MiB"),
     ("allocatable", ("allocatable", "hugepages-1Gi"), REMOVED, "hugepages-1Gi", "0 MiB"),
+    ("allocatable", ("allocatable", "nvidia.com/gpu"), "7", "nvidia.com/gpu", "7"),
     ("labels", ("labels", "lockstep/hardware-class"), "x", "lockstep/hardware-class", "x"),
     ("labels", ("labels", "lockstep/hardware-class"), REMOVED, "lockstep/hardware-class", "absent"),
     ("taints", ("taints",), ["forgotten=yes:NoExecute"], "", "forgotten=yes:NoExecute"),
@@ -53,6 +55,16 @@ OF_NODES: tuple[tuple[str, str, tuple[str, ...], Any, str, str], ...] = (
     ("static_pods", HEAD, ("kube-scheduler",), ["x:1"], "kube-scheduler", "x:1"),
     ("kube_proxy", NODE, (), "iptables", "", "iptables"),
     ("manifests", HEAD, ("kube-apiserver",), "missing", "kube-apiserver", "missing"),
+    ("releases", HEAD, (PLUGIN,), {"status": "missing"}, PLUGIN, "status missing"),
+    ("releases", HEAD, (PLUGIN, "values"), "differ", PLUGIN, "values differ"),
+    (
+        "releases",
+        HEAD,
+        (PLUGIN, "objects", "DaemonSet a/b"),
+        "missing",
+        f"{PLUGIN} DaemonSet a/b",
+        "missing",
+    ),
     ("objects", HEAD, ("Service a/b",), "missing", "Service a/b", "missing"),
 )
 
@@ -100,6 +112,12 @@ def test_every_rule_of_kubernetes_is_broken_here() -> None:
     assert broken == {rule.id for rule in all_rules() if rule.id.startswith("kubernetes.")}
 
 
+def test_a_lost_gpu_is_the_cause_of_one_that_kubernetes_lacks() -> None:
+    start = changed(HEAD, NODES, (NODE, "allocatable", "nvidia.com/gpu"), "7")
+    found = findings(recorded.mutated(start, NODE, "gpu.count", (), 7))
+    assert "kubernetes.allocatable" not in {one.rule for one in found}
+
+
 def test_days_decide_how_severe_the_end_of_a_certificate_is() -> None:
     path = f"{PKI}/ca.crt"
     severities = {
@@ -118,6 +136,7 @@ def test_days_decide_how_severe_the_end_of_a_certificate_is() -> None:
         (HEAD, CONFIG),
         (HEAD, "kubernetes.manifests"),
         (HEAD, "kubernetes.objects"),
+        (HEAD, "kubernetes.releases"),
         *((NODE, f"kubernetes.{one}") for one in ("routes", "certificates", "static_pods")),
         (NODE, "kubernetes.kube_proxy"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lockstep.checks.compare import number
 from lockstep.checks.context import View
 from lockstep.checks.kubernetes_views import (
+    GPU,
     OURS,
     SILENT,
     allocatable,
@@ -18,6 +19,8 @@ from lockstep.checks.kubernetes_views import (
     manifests_expected,
     objects_expected,
     of_entry,
+    releases_expected,
+    releases_of,
     route_items,
     routed,
     routes_expected,
@@ -152,9 +155,9 @@ RULES = (
     ),
     Rule(
         id="kubernetes.allocatable",
-        claim="Every node offers pods the planned CPUs and huge pages.",
+        claim="Every node offers pods the planned CPUs, huge pages and GPUs.",
         why="What a node does not offer stays idle, and what it lacks makes pods fail.",
-        blind="Memory, which memory.at_least checks.",
+        blind="Memory, which memory.at_least checks, and MIG devices.",
         source="Kubernetes API, Node: status.allocatable",
         reading="kubernetes.nodes",
         look=of_entry(allocatable),
@@ -171,6 +174,12 @@ RULES = (
             Cause("kubernetes.kubelet_config"),
             Cause("cpu.count"),
             Cause("hugepages"),
+            Cause("kubernetes.node", of=Effect(device=GPU)),
+            Cause("kubernetes.releases", at=CONTROL_PLANE, of=Effect(device=GPU)),
+            *(
+                Cause(rule, of=Effect(device=GPU))
+                for rule in ("gpu.count", "gpu.lost", "gpu.silent", "gpu.xid")
+            ),
         ),
     ),
     Rule(
@@ -275,6 +284,23 @@ RULES = (
         look=Look(changed_objects),
         expected=each(objects_expected),
         repair=by_role("kubernetes_objects"),
+        applies=concerned,
+        explained_by=(
+            Cause("unit.active", device=KUBELET, of=UNREAD),
+            Cause("unit.active", device=CONTAINERD, of=UNREAD),
+            Cause("kubernetes.node", of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="kubernetes.releases",
+        claim="Every Helm release of Lockstep has the planned chart and values, and its objects.",
+        why="Without the device plugin, no pod gets a GPU.",
+        blind="Fields that the chart does not set, and releases of others.",
+        source="Helm, pkg/storage/driver/secrets.go",
+        reading="kubernetes.releases",
+        look=Look(releases_of),
+        expected=each(releases_expected),
+        repair=by_role("kubernetes_releases"),
         applies=concerned,
         explained_by=(
             Cause("unit.active", device=KUBELET, of=UNREAD),
