@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from typing_extensions import override
 
-from lab import proxy
+from lab import proxy, shared_host
 from lab.errors import LabError
 from lab.kubernetes import oci, registry
 from lab.kubernetes.oci import Artifact, Image
@@ -113,3 +113,26 @@ def test_a_registry_that_does_not_run(store: Store, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(registry, "PORT", 1)
     with pytest.raises(LabError, match="refused"):
         registry.fill([made(b"1")])
+
+
+def test_it_runs_while_a_lab_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKSTEP_LAB_DIR", str(tmp_path / "lab"))
+    limit = tmp_path / "limit"
+    limit.write_text(f"{shared_host.LIMIT_WANTED}\n")
+    monkeypatch.setattr(shared_host, "LIMIT", limit)
+    told: list[str] = []
+    for name, module in (("proxy", proxy), ("registry", registry)):
+        monkeypatch.setattr(module, "start", lambda name=name: told.append(f"{name} starts"))
+        monkeypatch.setattr(module, "stop", lambda name=name: told.append(f"{name} stops"))
+    shared_host.join("slurm")
+    assert told == ["proxy starts"]
+    shared_host.join("one", with_registry=True)
+    shared_host.join("two", with_registry=True)
+    assert told[1:] == ["proxy starts", "registry starts"] * 2
+    told.clear()
+    shared_host.leave("one")
+    assert told == []
+    shared_host.leave("two")
+    assert told == ["registry stops"]
+    shared_host.leave("slurm")
+    assert told == ["registry stops", "proxy stops"]
