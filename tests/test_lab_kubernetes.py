@@ -16,7 +16,7 @@ import pytest
 
 from lab import gpus, lifecycle, node_files, places, state, wishes
 from lab.errors import LabError, WrongUseError
-from lab.kubernetes import charts, families, machine, oci, prepared
+from lab.kubernetes import charts, families, images, machine, oci, prepared
 from lab.kubernetes.oci import Image
 from lab.programs import build
 from lab.programs.build import Built
@@ -97,6 +97,12 @@ def test_releases_of_the_command_line() -> None:
     assert prepared.read_series(",".join(reversed(known))) == known
     with pytest.raises(WrongUseError, match=r"--kubernetes 1\.20: expected minor releases"):
         prepared.read_series("1.20")
+
+
+def test_kubeadm_of_each_release_finds_its_pause_image() -> None:
+    """kubeadm pulls the one that it was built with, also where containerd starts another."""
+    assert list(images.PAUSES) == list(families.KUBERNETES)
+    assert images.tags()["registry.k8s.io/pause"] == images.PAUSES["1.34"]
 
 
 def test_an_existing_lab_keeps_its_releases() -> None:

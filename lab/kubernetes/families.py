@@ -12,22 +12,24 @@ _VERSION = "k8s.io/component-base/version"
 _LINKER = (
     f"-X {_VERSION}.gitVersion=v{{version}} -X {_VERSION}.gitMajor={{major}}"
     f" -X {_VERSION}.gitMinor={{minor}} -X {_VERSION}.gitTreeState=clean"
-    " -X sigs.k8s.io/cri-tools/pkg/version.Version={sigs.k8s.io/cri-tools}"
 )
+CRI_TOOLS = "sigs.k8s.io/cri-tools"
 
 
-def _kubernetes(series: str) -> Family:
+def _kubernetes(series: str, more: str = "") -> Family:
     return Family(
         _FOLDER / f"kubernetes_{series.replace('.', '_')}",
         "k8s.io/kubernetes",
-        _LINKER,
+        _LINKER + more,
         sources=("build/pause/linux/pause.c",),
     )
 
 
-KUBERNETES = {series: _kubernetes(series) for series in ("1.33", "1.34")}
-"""Minor release -> its programs, with crictl."""
-CRI_TOOLS = "sigs.k8s.io/cri-tools"
+# crictl is part of this family alone: its release for 1.33 is not to be had as a module, and 1.34.0
+# does not compile with the libraries of 1.33.
+WITH_CRICTL = _kubernetes("1.34", f" -X {CRI_TOOLS}/pkg/version.Version={{{CRI_TOOLS}}}")
+KUBERNETES = {"1.33": _kubernetes("1.33"), "1.34": WITH_CRICTL}
+"""Minor release -> its programs."""
 ETCD = Family(_FOLDER / "etcd", "go.etcd.io/etcd/server/v3")
 COREDNS = Family(_FOLDER / "coredns", "github.com/coredns/coredns")
 CNI_PLUGINS = Family(

@@ -21,8 +21,10 @@ from lab.programs import build
 from lab.removal import remove_tree
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-PAUSE = "3.10.1"
-"""PauseVersion in constants.go of kubeadm 1.34."""
+PAUSES = {"1.33": "3.10", "1.34": "3.10.1"}
+"""Minor release -> PauseVersion in constants.go of its kubeadm, which pulls this image."""
+PAUSE = PAUSES["1.34"]
+"""What containerd starts for each pod."""
 BINARIES = "usr/local/bin"
 TREE_TIMEOUT_S = 300
 ETCD = "registry.k8s.io/etcd"
@@ -83,10 +85,10 @@ def of_release(series: str, system: SystemImage) -> Iterator[Image]:
         tree=tree(system, ("nftables", "base-files")),
         command=("kube-proxy",),
     )
-    pause = _pause(built.source("build/pause/linux/pause.c"))
-    yield Image(
-        "registry.k8s.io/pause", PAUSE, {"pause": pause}, entrypoint=("/pause",), user="65535:65535"
-    )
+    for version in sorted({PAUSES[series], PAUSE}):
+        pause = {"pause": _pause(built.source("build/pause/linux/pause.c"), version)}
+        user = "65535:65535"
+        yield Image("registry.k8s.io/pause", version, pause, entrypoint=("/pause",), user=user)
 
 
 def of_every_release(system: SystemImage) -> Iterator[Image]:
@@ -214,10 +216,10 @@ def _unpack(system: SystemImage, packages: tuple[str, ...], folder: Path) -> Non
         remove_tree(folder / name)
 
 
-def _pause(source: Path) -> bytes:
+def _pause(source: Path, version: str) -> bytes:
     """Return the program of the pause image, compiled as build/pause/Makefile does."""
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder, "pause")
-        options = ["-Os", "-Wall", "-Werror", "-static", "-s", f"-DVERSION=v{PAUSE}"]
+        options = ["-Os", "-Wall", "-Werror", "-static", "-s", f"-DVERSION=v{version}"]
         run(["gcc", *options, "-o", str(built), str(source)], what="compiling pause")
         return built.read_bytes()

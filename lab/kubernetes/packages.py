@@ -93,6 +93,7 @@ def of_release(series: str) -> list[Package]:
     version = f"{family.version}-{REVISION}"
     description = "built from its Go module for Lockstep's lab"
     plugins = build.ensure(families.CNI_PLUGINS).programs()
+    crictl = build.ensure(families.WITH_CRICTL).programs()["crictl"]
     helm = build.ensure(families.HELM).programs()["helm"]
     return [
         Package(
@@ -123,8 +124,8 @@ def of_release(series: str) -> list[Package]:
         ),
         Package(
             "cri-tools",
-            f"{family.version_of(families.CRI_TOOLS)}-{REVISION}",
-            files={"usr/bin/crictl": programs["crictl"]},
+            f"{families.WITH_CRICTL.version_of(families.CRI_TOOLS)}-{REVISION}",
+            files={"usr/bin/crictl": crictl},
             description=f"Command-line utility for container runtimes, {description}",
         ),
         Package(
