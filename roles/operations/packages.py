@@ -11,12 +11,13 @@ from typing import Literal
 from pyinfra import host
 
 from lockstep.facts.driver import boot_kernels, loaded_driver
-from lockstep.facts.files import folders_to_make
+from lockstep.facts.files import file_states, folders_to_make
 from lockstep.facts.packages import PackageState, package_state
 from lockstep.fast import limits
-from lockstep.plan import NodePlan
+from lockstep.plan import NodePlan, kubernetes
 from lockstep.plan.driver import Driver, Kernel, header_packages
 from lockstep.plan.folders import SYSUSERS, TMPFILES, Folder, missing_in_packages
+from lockstep.plan.kubernetes import DONE
 from lockstep.roles.operations import dnf
 from lockstep.roles.operations.dry import installs
 from lockstep.roles.operations.noted import note
@@ -51,6 +52,7 @@ def locked_packages(
     driver: Driver | None = None,
     headers: str = "",
     family: Family = "debian",
+    upgraded: tuple[str, ...] = (),
 ) -> Commands:
     """Install packages, each at exactly its locked version if it has one.
 
@@ -65,11 +67,18 @@ def locked_packages(
         headers: name of the package with a kernel's headers, with {release} for the kernel; empty
             if DKMS builds no modules.
         family: the family of the node's release, which decides the package manager.
+        upgraded: packages of Kubernetes. Once the node has joined, only deploys/upgrade.py changes
+            their version.
     """
     steady = tuple(driver.packages) if driver else ()
     replaced = driver.replaced if driver else ()
     state = ask(package_state((*names, *replaced)))
     differ = wrong(state, names, versions) + there(state, replaced)
+    later = [name for name in differ if name in upgraded and name in state.installed]
+    if later and ask(file_states((DONE,)))[DONE] is not None:
+        differ = [name for name in differ if name not in later]
+        versions_now = ", ".join(f"{name} {state.installed[name]}" for name in later)
+        host.log(f"not changed while the node runs pods (deploys/upgrade.py): {versions_now}")
     concerns_driver = set(differ) & {*steady, *replaced}
     loaded = ask(loaded_driver()).version if concerns_driver else ""
     other_loaded = driver is not None and loaded not in ("", driver.version)
@@ -311,4 +320,5 @@ def afterwards(plan: NodePlan) -> None:
         driver=plan.software.driver,
         headers=plan.software.headers,
         family=plan.release.family,
+        upgraded=tuple(kubernetes.packages(plan)),
     )

@@ -341,3 +341,17 @@ def test_a_build_that_fails_is_named_with_its_kernel_and_its_log(tmp_path: Path)
         "DKMS did not build nvidia-current-open/550.163.01 for kernel 6.12.117 (x86_64): "
         f"nv-pci.c:239:9: error: too few arguments. Full log: {log}\n"
     )
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_only_the_upgrade_changes_packages_of_a_node_that_runs_pods(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool
+) -> None:
+    done = tmp_path / "done"
+    if joined:
+        done.touch()
+    monkeypatch.setattr("lockstep.roles.operations.packages.DONE", str(done))
+    versions = {"tar": "unknown", "gzip": "*"}
+    ran = run(locked_packages, names=("gzip", "tar"), versions=versions, upgraded=("tar",))
+    assert ran.succeeded
+    assert bool(asked(calls)) is not joined
