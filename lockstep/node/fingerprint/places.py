@@ -181,6 +181,8 @@ EXCEPTIONS_OF_FILES: tuple[Exempt, ...] = (
          "compares its image"),
         ("/etc/ld.so.cache", "ldconfig(8) makes it from the libraries of packages and ld.so.conf"),
         ("/run/cdi/nvidia.yaml", "nvidia-ctk(1) writes the GPUs in random order"),
+        (r"/run/cdi/k8s\.device-plugin\.nvidia\.com-[\w.-]+\.json",
+         "NVIDIA's device plugin writes the UUIDs of the node's GPUs"),
         (r"/etc/\.updated", "systemd-update-done.service(8) writes the time of the last update"),
         ("/etc/docker/key.json", "Docker makes a key for each installation"),
         ("/etc/hostid", "zgenhostid(8) makes a random one"),

@@ -351,6 +351,7 @@ def test_each_exception_spares_its_neighbour(root: Root, row: Exempt) -> None:
         "/etc/.pwd.lock", "/etc/passwd-", "/etc/lvm/archive/vg0_00001-123.vg",
         "/etc/pki/entitlement/123-key.pem", "/boot/efi/0123/6.1.0/initrd", "/etc/krb5.keytab",
         "/etc/dhcpcd.duid", "/vmlinuz.old", "/run/cdi/nvidia.yaml",
+        "/run/cdi/k8s.device-plugin.nvidia.com-gpu.json",
         "/boot/loader/random-seed", "/etc/pki/tls/private/localhost.key",
         "/etc/salt/pki/minion/minion.pem", "/etc/iscsi/initiatorname.iscsi",
         "/etc/containers/networks", "/etc/nvidia-imex/nodes_config.cfg",
