@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
+from pyinfra.api import StringCommand
+
+from lockstep.facts.files import file_states
 from lockstep.facts.kubernetes import pod_routes, swap_areas
+from lockstep.facts.packages import package_state
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import ROUTES_UNIT, routed
+from lockstep.plan.kubernetes import DONE, ROUTES_UNIT, packages, routed
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, ask, operation
+
+
+@operation("the node has the planned version, or has not joined yet")
+def same_version(plan: NodePlan) -> Commands:
+    """Refuse to go on with another version: only deploys/upgrade.py knows the order of an upgrade.
+
+    Args:
+        plan: the plan of the node.
+    """
+    planned = packages(plan)
+    found = ask(package_state(planned)).installed
+    other = [
+        f"{name} {version}"
+        for name, version in found.items()
+        if not fnmatchcase(version, planned[name])
+    ]
+    if other and ask(file_states((DONE,)))[DONE] is not None:
+        yield StringCommand(
+            "cat >&2; exit 1",
+            _stdin=(
+                f"{plan.name} has {', '.join(other)}, and scheduler.version is "
+                f"{plan.kubernetes.settings.version}: nothing of Kubernetes was changed. Next: "
+                f"{plan.cluster.deploy_command('upgrade')}"
+            ),
+        )
 
 
 @operation("no swap is in use")
@@ -29,6 +60,7 @@ def routes_made(plan: NodePlan) -> Commands:
 
 def apply(plan: NodePlan) -> None:
     """Write the files of a node of Kubernetes, make its routes, and turn swap off."""
+    same_version(name="Version", plan=plan)
     put_files(plan, "kubernetes_node")
     keep_units(plan, "kubernetes_node")
     if routed(plan):  # its unit makes them at boot

@@ -1,0 +1,31 @@
+"""The version of Kubernetes on a node that has joined: only an upgrade changes it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lockstep.roles.operations import kubernetes_node
+from tests.plan.test_virtual_address import planned, three_heads
+from tests.roles.local import run
+
+pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")
+
+
+@pytest.mark.parametrize(
+    ("joined", "pattern", "goes_on"),
+    [(True, "none-*", False), (False, "none-*", True), (True, "*", True)],
+)
+def test_another_version_ends_a_deploy_of_a_node_that_has_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool, pattern: str, goes_on: bool
+) -> None:
+    done = tmp_path / "done"
+    if joined:
+        done.touch()
+    monkeypatch.setattr(kubernetes_node, "DONE", str(done))
+    monkeypatch.setattr(kubernetes_node, "packages", lambda plan: {"dpkg": pattern})
+    ran = run(kubernetes_node.same_version, plan=planned(three_heads()).nodes["head1"])
+    assert ran.succeeded is goes_on
+    assert ("deploys/upgrade.py" in ran.output) is not goes_on
