@@ -58,6 +58,9 @@ SHARED = (
 requirements)."""
 ROUTES_UNIT = "lockstep-pod-routes.service"
 """Makes the routes to the pods of other nodes at boot."""
+ETCD_PKI = f"{PKI}/etcd"
+ETCD_PEER_PORT = 2380
+"""Port of etcd for its other members (kubeadm, constants.go: EtcdListenPeerPort)."""
 KUBELET_PORT = 10250
 """KubeletConfiguration, port."""
 
@@ -188,6 +191,19 @@ def plan(node: NodePlan) -> KubernetesPlan:
 def routed(node: NodePlan) -> bool:
     """Return whether Lockstep makes the network of the pods on a node."""
     return node.spec.kubernetes is not None and node.spec.kubernetes.network == "routed"
+
+
+def etcdctl(program: str = "etcdctl") -> str:
+    """Return a shell command that runs a program of etcd's container; {address} is the node's own.
+
+    The certificate is the one of the container's own health check (kubeadm, phases/etcd).
+    """
+    crictl = f"crictl --runtime-endpoint {SOCKET}"
+    return (
+        f"{crictl} exec $({crictl} ps --state Running --name '^etcd$' --quiet) {program} "
+        f"--endpoints=https://{{address}}:2379 --cacert={ETCD_PKI}/ca.crt "
+        f"--cert={ETCD_PKI}/healthcheck-client.crt --key={ETCD_PKI}/healthcheck-client.key"
+    )
 
 
 def endpoint(node: NodePlan, settings: Kubernetes) -> str:

@@ -37,17 +37,26 @@ from lockstep.plan.kubernetes import (
     TIMEOUTS,
     control_planes,
 )
+from lockstep.roles.operations import kubernetes_heads as heads
+from lockstep.roles.operations.kubernetes_heads import KUBECTL
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
 from lockstep.secrets import Secrets
 
-KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
 LIMIT_S = 420.0
 """Seconds for kubeadm, which has limits of its own for each step (``timeouts`` of its file)."""
 TOKEN_MINUTES = 15
 TOKEN_USED_S = 300.0
 """A token that this run made is used for so long; then it makes another one."""
-HEAD_S = 60.0
-RESET = f"kubeadm reset --force --cri-socket {SOCKET} >/dev/null"
+RESET_CONFIGURATION = json.dumps(
+    {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "ResetConfiguration",
+        "force": True,
+        "criSocket": SOCKET,
+        "timeouts": dict(TIMEOUTS),
+    }
+)
+RESET = "kubeadm reset --config /dev/stdin >/dev/null"
 ALPHABET = string.ascii_lowercase + string.digits
 
 
@@ -66,12 +75,17 @@ class Token:
 
 
 _tokens: WeakKeyDictionary[State, Token] = WeakKeyDictionary()
+OWN_KUBECTL = f"kubectl --kubeconfig {KUBELET_CONF} --request-timeout=10s"
+"""A kubelet may read its own Node object (Kubernetes, Using Node Authorization)."""
+REGISTERED_S = 30.0
 _making = RLock()
+_joining = RLock()
+"""etcd takes one new member at a time."""
 
 
 @operation("no earlier run was interrupted while kubeadm ran")
 def cleared(plan: NodePlan) -> Commands:
-    """Undo what an interrupted kubeadm left behind, and the Node object of a worker.
+    """Undo what an interrupted kubeadm left behind on the node.
 
     Fails if the node belongs to a cluster that Lockstep did not make.
 
@@ -82,7 +96,7 @@ def cleared(plan: NodePlan) -> Commands:
     if states[DONE] is not None and states[KUBELET_CONF] is not None:
         return
     if states[BEGUN] is not None:
-        yield RESET
+        yield StringCommand(RESET, _stdin=RESET_CONFIGURATION)
     elif states[KUBELET_CONF] is not None:
         yield StringCommand(
             "cat >&2; exit 1",
@@ -96,18 +110,28 @@ def cleared(plan: NodePlan) -> Commands:
 
 
 @operation("the control plane exists", limit_s=LIMIT_S)
-def initialised(plan: NodePlan) -> Commands:
-    """Make the cluster on this node, the first of the control plane.
+def initialised(plan: NodePlan, secrets: Secrets) -> Commands:
+    """Make the cluster on this node, or join it if another head has it already.
 
     Args:
-        plan: the plan of the node.
+        plan: the plan of the node, the first of the control plane.
+        secrets: the secrets of the cluster.
     """
-    states = ask(file_states((DONE, ADMIN_CONF)))
-    if states[DONE] is not None and states[ADMIN_CONF] is not None:
+    states = ask(file_states((DONE, ADMIN_CONF, KUBELET_CONF)))
+    if states[DONE] is not None and states[KUBELET_CONF] is not None:
+        if states[ADMIN_CONF] is None:
+            yield f"kubeadm init phase kubeconfig admin --config {KUBEADM_CONFIG} >/dev/null"
         return
-    if states[DONE] is not None:
-        yield f"kubeadm init phase kubeconfig all --config {KUBEADM_CONFIG} >/dev/null"
-        return
+    if host.state.is_executing:
+        try:
+            has_it = heads.member(plan, connector_arguments(host))
+        except Unanswered as error:
+            yield refusal(f"{plan.name} failed: {error}")
+            return
+        if has_it:
+            host.log(f"{has_it} has the control plane: {plan.name} joins it")
+            yield from _join(plan, secrets)
+            return
     yield _noted(
         f"kubeadm init --config {KUBEADM_CONFIG} --skip-token-print "
         "--skip-phases=show-join-command"
@@ -125,14 +149,57 @@ def joined(plan: NodePlan, secrets: Secrets) -> Commands:
         plan: the plan of the node.
         secrets: the secrets of the cluster, whose certificate authority kubeadm must find.
     """
-    states = ask(file_states((BEGUN, DONE, KUBELET_CONF)))
+    states = ask(file_states((DONE, KUBELET_CONF)))
     if states[DONE] is not None and states[KUBELET_CONF] is not None:
         return
     if not host.state.is_executing:
         yield "kubeadm join"
         return
+    if plan in control_planes(plan):
+        with _joining:
+            yield from _join(plan, secrets)
+    else:
+        yield from _join(plan, secrets)
+
+
+@operation("the API server knows the node")
+def registered(plan: NodePlan) -> Commands:
+    """Restart the kubelet if its Node object was deleted: it registers only when it starts.
+
+    It asks at its turn, because the control plane may be younger than this node. While the API
+    server does not answer, nothing is done: a worker that has joined needs no deploy of the heads.
+
+    Args:
+        plan: the plan of the node.
+    """
+    if not host.state.is_executing:
+        return
+    get = f"{OWN_KUBECTL} get node {shlex.quote(plan.name)} -o name --ignore-not-found"
     try:
-        token = _token(plan, connector_arguments(host))
+        answered, output = Conversation(
+            host.state.inventory.get_host(host.name), connector_arguments(host)
+        ).say(f"test -e {DONE} && {get}", within_s=REGISTERED_S)
+    except Unanswered as error:
+        yield refusal(f"{plan.name} failed: {error}")
+        return
+    if not answered:
+        said = " ".join(output.stderr_lines).strip()[:200]
+        host.log(f"unknown whether {plan.name} is registered: {said or 'it has not joined'}")
+    elif not output.stdout_lines:
+        yield (
+            "systemctl restart kubelet.service && for i in $(seq 30); do "
+            f'test -n "$({get})" && exit 0; sleep 1; done; '
+            f"echo '{plan.name} did not register within 30 s. Next: journalctl -u kubelet' >&2; "
+            "exit 1"
+        )
+
+
+def _join(plan: NodePlan, secrets: Secrets) -> Commands:
+    """Remove what the cluster knows of an earlier machine with this name, and join it."""
+    arguments = connector_arguments(host)
+    try:
+        heads.forget(plan, arguments)
+        token = _token(plan, arguments)
     except Unanswered as error:
         yield refusal(f"{plan.name} failed: {error}")
         return
@@ -165,29 +232,9 @@ def _token(plan: NodePlan, arguments: dict[str, Any]) -> Token:
         if known is not None and time.monotonic() - known.made_at < TOKEN_USED_S:
             return known
         token = Token(_random(6), _random(16), time.monotonic())
-        why = ""
-        for head in control_planes(plan):
-            other = host.state.inventory.get_host(head.name, None)
-            if other is None or head.name == plan.name:
-                continue
-            try:
-                made, output = Conversation(other, arguments).say(
-                    f"test -e {shlex.quote(DONE)} && {KUBECTL} create -f - >/dev/null",
-                    within_s=HEAD_S,
-                    _stdin=[_manifest(token)],
-                )
-            except Unanswered as error:
-                why = f"{head.name}: {error}"
-                continue
-            if made:
-                _tokens[host.state] = token
-                return token
-            said = " ".join(output.stderr_lines).strip()[:200]
-            why = f"{head.name}: {said or 'it has no control plane yet'}"
-        raise Unanswered(
-            f"no head of the control plane made a token ({why}). Next: deploy the heads "
-            f"({plan.cluster.deploy_command('head')}), then run this again"
-        )
+        heads.said(plan, arguments, f"{KUBECTL} create -f - >/dev/null", _manifest(token))
+        _tokens[host.state] = token
+        return token
 
 
 def _random(length: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.declared import keep_units, secrets_of
-from lockstep.roles.operations.kubernetes_member import cleared, joined
+from lockstep.roles.operations.kubernetes_member import cleared, joined, registered
 
 
 def apply(plan: NodePlan) -> None:
@@ -15,3 +15,4 @@ def apply(plan: NodePlan) -> None:
     cleared(name="Interrupted before", plan=plan)
     joined(name="kubeadm join", plan=plan, secrets=secrets)
     keep_units(plan, "kubernetes_worker")
+    registered(name="Node object", plan=plan)
