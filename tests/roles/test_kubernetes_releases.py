@@ -108,7 +108,8 @@ def read(cluster: Cluster, *names: str) -> Any:
 
 
 def test_a_release_that_nobody_changed_is_as_planned() -> None:
-    found = Cluster([secret(1, "superseded", {}), secret(10), secret(2)], [OF_HELM], [OF_HELM])
+    older = [secret(1, "superseded", {}), secret(2, "superseded")]
+    found = Cluster([older[0], secret(10), older[1]], [OF_HELM], [OF_HELM])
     (release,) = plan.releases(plan_of("kubernetes").nodes["head1"])
     assert read(found, SOURCE) == {SOURCE: release.planned}
     assert found.compared == [OF_HELM], "what Helm adds is no difference"
