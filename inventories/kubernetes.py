@@ -119,6 +119,24 @@ _cluster = plan_or_exit(
             # The heads keep this address: it moves when the one that has it fails.
             "virtual_address": "fd5a:7c1e:1000::10",
             "system_memory_mib": 65536,
+            "namespaces": [
+                {
+                    "name": "vision",
+                    "pod_security": "baseline",
+                    "quota": {"requests.nvidia.com/gpu": "64", "pods": "500"},
+                },
+                {"name": "speech", "pod_security": "restricted"},
+            ],
+            "users": [
+                {"name": "ada", "groups": ["vision"], "access": {"vision": "edit"}},
+                {"name": "grace", "cluster_admin": True},
+            ],
+            "priority_classes": {
+                "urgent": {"value": 100000},
+                "batch": {"value": -100, "preempts": False},
+            },
+            "storage_path": "/scratch/volumes",
+            "audit": {"days": 90, "size_mib": 200, "files": 20},
             # NVIDIA's GPU operator, without the driver and the toolkit that the nodes have already.
             "gpus": {"deploy": "operator", "chart_version": "v26.7.0"},
         },

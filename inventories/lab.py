@@ -155,6 +155,23 @@ if _lab.kubernetes is not None:
             "chart_version": _lab.kubernetes.versions["nvidia-device-plugin"],
             "plain_http": True,
         },
+        "namespaces": [
+            {
+                "name": "vision",
+                "pod_security": "baseline",
+                "quota": {"pods": "20", "requests.nvidia.com/gpu": "8"},
+            },
+            {"name": "speech", "pod_security": "restricted"},
+        ],
+        "users": [
+            {"name": "ada", "access": {"vision": "edit"}},
+            {"name": "grace", "cluster_admin": True},
+        ],
+        "priority_classes": {
+            "urgent": {"value": 1000},
+            "batch": {"value": -10, "preempts": False},
+        },
+        "storage_path": "/srv/volumes",
     }
     if sum(node.role == "head" for node in _lab.nodes) > 1:
         _head["management_interface"] = "mgmt0"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lockstep.facts.kubernetes import object_states
 from lockstep.plan.declaration import Declaration, Stage
+from lockstep.plan.kubernetes_described import described_files
 from lockstep.plan.kubernetes_objects import applies_objects, object_sources
 
 ROLE = Declaration(
@@ -16,6 +17,7 @@ ROLE = Declaration(
     title="Kubernetes objects",
     when=applies_objects,
     after=("kubernetes_control_plane",),
+    files=described_files(),
     operations="lockstep.roles.operations.kubernetes_objects",
     stages=(
         # Late: other roles put manifests, too.

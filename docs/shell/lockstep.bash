@@ -6,7 +6,7 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_lockstep_lab_subparsers=(setup up try down purge status ssh ssh-config run power-off power-on power-cycle cut reconnect gpu)
-_shtab_lockstep_subparsers=(accept check compare demo deploys describe diff explain files init lab log mirror plan record repair rules schema secrets since)
+_shtab_lockstep_subparsers=(accept check compare demo deploys describe diff explain files init kubeconfig lab log mirror plan record repair rules schema secrets since)
 
 _shtab_lockstep_accept_option_strings=(-h --help --limit --field --until --reason --by --any-value --records)
 _shtab_lockstep_check_option_strings=(-h --help --limit --rule --severity --containers --slow --settled --no-fingerprint --through --job --all --json --junit --html --metrics --records --earlier --save-records --no-history)
@@ -18,6 +18,7 @@ _shtab_lockstep_diff_option_strings=(-h --help --records --before --after --all 
 _shtab_lockstep_explain_option_strings=(-h --help --fresh)
 _shtab_lockstep_files_option_strings=(-h --help --diff)
 _shtab_lockstep_init_option_strings=(-h --help)
+_shtab_lockstep_kubeconfig_option_strings=(-h --help --user --days)
 _shtab_lockstep_lab_setup_option_strings=(-h --help --tests --kubernetes --kernel)
 _shtab_lockstep_lab_up_option_strings=(-h --help --workers --heads --os --description --kubernetes --kernel --json)
 _shtab_lockstep_lab_try_option_strings=(-h --help --workers)
@@ -68,6 +69,8 @@ _shtab_lockstep_diff___records_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_diff___json_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_files_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_init_pos_0_COMPGEN=_shtab_compgen_dirs
+_shtab_lockstep_kubeconfig_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_lockstep_kubeconfig_pos_1_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_lab_up___description_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_lab_try_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_lockstep_lab_gpu___load_COMPGEN=_shtab_compgen_files
@@ -92,7 +95,7 @@ _shtab_lockstep_check___through_choices=(slurm clush)
 _shtab_lockstep_lab_setup___kernel_choices=(shared own)
 _shtab_lockstep_lab_up___kernel_choices=(shared own)
 _shtab_lockstep_lab_pos_0_choices=(setup up try down purge status ssh ssh-config run power-off power-on power-cycle cut reconnect gpu)
-_shtab_lockstep_pos_0_choices=(accept check compare demo deploys describe diff explain files init lab log mirror plan record repair rules schema secrets since)
+_shtab_lockstep_pos_0_choices=(accept check compare demo deploys describe diff explain files init kubeconfig lab log mirror plan record repair rules schema secrets since)
 
 _shtab_lockstep_accept__h_nargs=0
 _shtab_lockstep_accept___help_nargs=0
@@ -132,6 +135,8 @@ _shtab_lockstep_files___help_nargs=0
 _shtab_lockstep_files___diff_nargs=0
 _shtab_lockstep_init__h_nargs=0
 _shtab_lockstep_init___help_nargs=0
+_shtab_lockstep_kubeconfig__h_nargs=0
+_shtab_lockstep_kubeconfig___help_nargs=0
 _shtab_lockstep_lab_setup__h_nargs=0
 _shtab_lockstep_lab_setup___help_nargs=0
 _shtab_lockstep_lab_setup___tests_nargs=0

@@ -50,8 +50,8 @@ function _shtab_lockstep_using
   test "$_shtab_lockstep_cmdpath" = "$argv"
 end
 
-set -g _shtab_lockstep_commands accept check compare demo deploys describe diff explain files init lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
-set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --description --earlier --field --gpu --heads --html --job --json --junit --kernel --key --known-hosts --kubernetes --limit --load --lock --metrics --munge-key --name --node --os --output --port --reason --records --rule --save-records --set --severity --since --ssh-config --through --until --user --workers -o
+set -g _shtab_lockstep_commands accept check compare demo deploys describe diff explain files init kubeconfig lab 'lab setup' 'lab up' 'lab try' 'lab down' 'lab purge' 'lab status' 'lab ssh' 'lab ssh-config' 'lab run' 'lab power-off' 'lab power-on' 'lab power-cycle' 'lab cut' 'lab reconnect' 'lab gpu' log mirror plan record repair rules schema secrets since
+set -g _shtab_lockstep_opts_with_value --after --against --archive --before --branch --by --days --description --earlier --field --gpu --heads --html --job --json --junit --kernel --key --known-hosts --kubernetes --limit --load --lock --metrics --munge-key --name --node --os --output --port --reason --records --rule --save-records --set --severity --since --ssh-config --through --until --user --workers -o
 
 complete -c lockstep -e
 complete -c lockstep -f
@@ -128,6 +128,12 @@ complete -c lockstep -n '_shtab_lockstep_using files; and test $_shtab_lockstep_
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a init -d 'Writes an example that is complete: lockstep plan and the tests of the new repository work at once. Its README.md says what to change, and how. Exit status: 0 the files were written, 3 the folder is not empty.'
 complete -c lockstep -n '_shtab_lockstep_using init' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using init; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_directories)" -d 'folder that is empty or does not exist'
+complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a kubeconfig -d 'Signs a certificate with the cluster'"'"'s authority, which this machine has with its other secrets, and writes it with its key to a file of mode 0600. Contacts no node. A certificate cannot be revoked: what a user may do ends when a deploy removes the user. Exit status: 0 written, 3 usage error or an unsafe file.'
+complete -c lockstep -n '_shtab_lockstep_using kubeconfig' -s h -l help -d 'show this help message and exit'
+complete -c lockstep -n '_shtab_lockstep_using kubeconfig' -l user -x -d 'a user of the description (scheduler.users)'
+complete -c lockstep -n '_shtab_lockstep_using kubeconfig' -l days -x -d 'validity in days, 1 to 365 (default: 30)'
+complete -c lockstep -n '_shtab_lockstep_using kubeconfig; and test $_shtab_lockstep_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'inventory file'
+complete -c lockstep -n '_shtab_lockstep_using kubeconfig; and test $_shtab_lockstep_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'where to write the kubeconfig'
 complete -c lockstep -n '_shtab_lockstep_using; and test $_shtab_lockstep_npos -eq 0' -a lab -d 'The command ``lockstep lab``: creates test machines and controls them.'
 complete -c lockstep -n '_shtab_lockstep_using lab' -s h -l help -d 'show this help message and exit'
 complete -c lockstep -n '_shtab_lockstep_using lab' -l name -x -d 'lab to use (default: $LOCKSTEP_LAB or '"'"'lab'"'"')'

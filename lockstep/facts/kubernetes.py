@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lockstep.node.readers.kubernetes_objects import FIXED as FIXED
 from lockstep.plan.kubernetes import KUBEADM_CONFIG
 from lockstep.question import Question, Taken, question
 

@@ -12,6 +12,7 @@ from lockstep.spec import names
 from lockstep.spec.kubernetes import PACKAGES, SERIES, Kubernetes
 from lockstep.spec.model import Cluster, NodeGroup, NodeRole, Service
 from lockstep.spec.problem import Problem, violated
+from lockstep.spec.validate_kubernetes_objects import object_problems
 
 LARGEST_SERVICE_BITS = 20
 """Bits of a Service's address after the prefix; the API server refuses more
@@ -33,6 +34,7 @@ def kubernetes_problems(cluster: Cluster) -> Iterator[Problem]:
         return
     here = _path(cluster, found)
     yield from _settings(cluster, found, here)
+    yield from object_problems(found, here)
     yield from _control_plane(cluster, found, here)
     yield from _pods(cluster, found, here)
     yield from _software(cluster, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
-from lockstep.facts.kubernetes import nodes_seen, object_states
+from lockstep.facts.kubernetes import FIXED, nodes_seen, object_states
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import ADMIN_CONF, KUBEADM_CONFIG
 from lockstep.plan.kubernetes_objects import OWNER, manifests, object_sources
@@ -22,6 +22,8 @@ COREDNS = "Deployment kube-system/coredns"
 REPLICAS = 2
 """CoreDNS' pods when kubeadm installs it; it keeps another number that it finds
 (phases/addons/dns/dns.go, coreDNSReplicas)."""
+MADE_ANEW = ("ClusterRoleBinding", "PriorityClass", "RoleBinding", "StorageClass")
+"""Kinds with fields that cannot change."""
 NEVER_DELETED = ("Namespace",)
 """Kinds that are only deleted by a person, because all that is in them is deleted as well."""
 
@@ -63,6 +65,9 @@ def as_planned(plan: NodePlan) -> Commands:
     """
     found = ask(object_states(object_sources(plan)))
     changed = {one for one, how in found.items() if how != "left over"}
+    # Of these kinds nothing that runs depends on the object itself.
+    fixed = (one for one, how in found.items() if how == FIXED and _kind(one) in MADE_ANEW)
+    yield from _deleted(fixed)
     if changed:
         files = manifests(plan)
         if files:
@@ -74,6 +79,10 @@ def as_planned(plan: NodePlan) -> Commands:
         if found.get(COREDNS) == "missing":
             yield f"{KUBECTL} -n kube-system scale deployment coredns --replicas={REPLICAS}"
     yield from _deleted(one for one, how in found.items() if how == "left over")
+
+
+def _kind(one: str) -> str:
+    return one.partition(" ")[0]
 
 
 def _again(command: str) -> str:

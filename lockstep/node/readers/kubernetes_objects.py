@@ -42,6 +42,9 @@ kinds, such as EndpointSlices and ReplicaSets."""
 MISSING = "missing"
 LEFT_OVER = "left over"
 DIFFERS = "differs: "
+FIXED = "differs: in fields that cannot change"
+REFUSED = ("is invalid:", "is forbidden:", "cannot change")
+"""What kubectl says of a change that the API server refuses."""
 NOT_COMPARED = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 """Fields of metadata that the API server sets."""
 COUNTED = ("deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision")
@@ -88,6 +91,9 @@ def differences(objects: list[Object], commands: Commands, manager: str = OWNER)
     found = {_shown(key): MISSING for key in planned if key not in live}
     there = {key: one for key, one in planned.items() if key in live}
     for key, merged in _merged(there, commands, manager).items():
+        if merged is None:
+            found[_shown(key)] = FIXED
+            continue
         paths = list(dict.fromkeys(different(_compared(live[key]), _compared(merged))))
         if paths:
             more = ["..."] if len(paths) > MOST_FIELDS else []
@@ -213,16 +219,26 @@ def _live(planned: dict[Key, Object], commands: Commands) -> dict[Key, Object]:
         unknown |= kinds
 
 
-def _merged(there: dict[Key, Object], commands: Commands, manager: str) -> dict[Key, Object]:
-    """Return what existing objects would become; the API server changes nothing in a dry run."""
+def _merged(there: dict[Key, Object], commands: Commands, manager: str) -> dict[Key, Object | None]:
+    """Return what existing objects would become; None if the API server refuses the change.
+
+    It changes nothing in a dry run.
+    """
     if not there:
         return {}
-    said = commands.run(
+    status, out, err = commands.outcome(
         *(*KUBECTL, "apply", "--server-side", "--dry-run=server", "--force-conflicts"),
         *(f"--field-manager={manager}", "-o", "json", "-f", "-"),
         text=_list(list(there.values())),
     )
-    return {_key(one): one for one in documents(said)}
+    if status == 0:
+        return {_key(one): one for one in documents(out)}
+    if len(there) > 1:
+        parts = [_merged({key: one}, commands, manager) for key, one in there.items()]
+        return {key: merged for part in parts for key, merged in part.items()}
+    if not any(word in err for word in REFUSED):
+        raise failure("kubectl apply", status, "", err)
+    return dict.fromkeys(there)
 
 
 def _labelled(commands: Commands) -> list[Key]:
