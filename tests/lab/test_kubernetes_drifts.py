@@ -121,6 +121,9 @@ def pods() -> Iterator[Lab]:
         lab.lab("up", "--kubernetes", "1.34", "--workers", "2")
         deployed = lab.deploy()
         assert deployed.status == 0, deployed.errors
+        # The device plugin is a pod, which starts once the workers have joined.
+        offers = f"{KUBECTL} wait --timeout=180s node worker1 worker2"
+        lab.on("head", rf"{offers} --for=jsonpath='{{.status.allocatable.nvidia\.com/gpu}}'=8")
         yield lab
     finally:
         if not kept:
