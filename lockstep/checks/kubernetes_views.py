@@ -116,7 +116,7 @@ def configured(view: View) -> dict[str, JsonValue]:
     settings = plan.settings.kubelet
     found: dict[str, JsonValue] = {
         "cgroupDriver": plan.cgroup_driver,
-        "failSwapOn": True,
+        "failSwapOn": plan.own_swap,
         "maxPods": settings.max_pods,
         "imageGCHighThresholdPercent": settings.image_gc_high_percent,
         "imageGCLowThresholdPercent": settings.image_gc_low_percent,

@@ -161,9 +161,13 @@ def test_a_stopped_kubelet_is_one_finding() -> None:
     start = recorded.mutated(start, HEAD, NODES, (NODE, "conditions", "Ready"), "Unknown")
     start = recorded.mutated(start, HEAD, CONFIG, (NODE,), {"unread": "not Ready"})
     start = recorded.mutated(start, NODE, "kubernetes.kube_proxy", (), REMOVED)
+    start = recorded.mutated(start, NODE, "listeners", ("tcp/10250",), [])
     found = recorded.only(findings(start))
     assert (found.rule, found.node, found.device) == ("unit.active", NODE, "kubelet.service")
     assert "kubernetes.node" in found.detail
+    # The API server has not noticed yet.
+    ready = recorded.mutated(start, HEAD, NODES, (NODE, "conditions", "Ready"), "True")
+    assert recorded.only(findings(ready)).device == "kubelet.service"
 
 
 def test_a_node_that_its_own_check_took_out_is_part_of_the_cause() -> None:

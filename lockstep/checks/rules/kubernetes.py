@@ -65,6 +65,8 @@ def not_asked(rule: str) -> tuple[Cause, ...]:
         Cause("unit.active", device=CONTAINERD, at=CONTROL_PLANE, of=UNREAD),
         Cause("kubernetes.node", at=CONTROL_PLANE, of=UNREAD),
         *(() if rule == "kubernetes.node" else (Cause("kubernetes.node", of=UNREAD),)),
+        # Before the API server notices, it asks a kubelet that is gone.
+        Cause("unit.active", device=KUBELET, of=UNREAD),
     )
 
 

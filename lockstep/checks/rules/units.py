@@ -68,6 +68,7 @@ CONFIGURED_BY = {
     "slurmdbd.service": ("/etc/slurm/slurmdbd.conf",),
     "slurmctld.service": ("/etc/slurm/slurm.conf",),
     "slurmd.service": ("/etc/slurm/slurm.conf", "/etc/default/slurmd"),
+    "kubelet.service": ("/etc/default/kubelet",),
 }
 
 
