@@ -90,6 +90,10 @@ class Nspawn:
     def create(self, state: LabState, node: Node) -> None:
         """Mount the node's overlay and create its network namespace."""
         self._mount(state, node)
+        if state.kubernetes is not None:
+            # Rules of a packet filter live in the namespace, and no machine keeps them while it is
+            # off: kube-proxy took those of its former life for its own.
+            network.remove_node(state.name, node.name)
         network.make_node(state, node)
 
     def _mount(self, state: LabState, node: Node) -> None:
