@@ -22,6 +22,7 @@ ROLES = (
     "kubernetes_node",
     "kubernetes_objects",
     "kubernetes_releases",
+    "kubernetes_snapshots",
     "kubernetes_virtual_address",
     "munge",
     "network",

@@ -139,6 +139,10 @@ _cluster = plan_or_exit(
             "audit": {"days": 90, "size_mib": 200, "files": 20},
             # NVIDIA's GPU operator, without the driver and the toolkit that the nodes have already.
             "gpus": {"deploy": "operator", "chart_version": "v26.7.0"},
+            # Certificates of the control plane are renewed three months before they end.
+            "certificates": {"valid_days": 365, "renew_days": 90},
+            # Each head keeps the snapshots of etcd of a week.
+            "snapshots": {"every_hours": 6, "keep": 28},
         },
         "monitoring": {"scrape_interval_s": 30, "retention": "90d"},
         "deploys": {"canary": True, "share": 0.25},

@@ -32,6 +32,7 @@ ROLES_OF_KUBERNETES = dict.fromkeys(
         "kubernetes_objects",
         "kubernetes_releases",
         "kubernetes_virtual_address",
+        "kubernetes_snapshots",
         "kubernetes_worker",
     ),
     "prod.py has Slurm; inventories/kubernetes.py has Kubernetes",

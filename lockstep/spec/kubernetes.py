@@ -20,6 +20,7 @@ from lockstep.spec.fields import (
     Upstream,
     Uri,
 )
+from lockstep.spec.kubernetes_control import Certificates, Snapshots
 from lockstep.spec.kubernetes_gpus import KubernetesGpus
 from lockstep.spec.kubernetes_objects import Audit, Namespace, ObjectName, PriorityClass, User
 
@@ -105,3 +106,7 @@ class Kubernetes(Model):
     "local-path" makes them there. None: there is no default storage class."""
     audit: Audit | None = Audit()
     """The audit log of the API servers; None: there is none."""
+    certificates: Certificates = Certificates()
+    """Certificates of the control plane."""
+    snapshots: Snapshots | None = Snapshots()
+    """Snapshots of etcd; None: none are made."""

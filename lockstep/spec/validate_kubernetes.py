@@ -90,6 +90,12 @@ def _settings(
             f"less than image_gc_high_percent, {kubelet.image_gc_high_percent}",
         ),
         (
+            settings.certificates.renew_days >= settings.certificates.valid_days,
+            ("certificates", "renew_days"),
+            str(settings.certificates.renew_days),
+            f"less than valid_days, {settings.certificates.valid_days}: else each deploy renews",
+        ),
+        (
             settings.system_memory_mib <= 100,
             ("system_memory_mib",),
             str(settings.system_memory_mib),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import first_control_plane
 from lockstep.roles.operations.declared import keep_units, put_files, secrets_of
+from lockstep.roles.operations.kubernetes_certificates import renewed
 from lockstep.roles.operations.kubernetes_manifests import as_configured
 from lockstep.roles.operations.kubernetes_member import (
     cleared,
@@ -29,3 +30,4 @@ def apply(plan: NodePlan) -> None:
     # One head after the other: each restarts its API server.
     as_configured(name="Static pods", plan=plan, _serial=True)
     registered(name="Node object", plan=plan)
+    renewed(name="Certificates", plan=plan)

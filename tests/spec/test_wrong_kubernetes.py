@@ -58,6 +58,13 @@ CASES = (
         "an IPv6 network",
     ),
     Case(
+        "certificates that are always too old",
+        kube(certificates={"valid_days": 90}),
+        (*HERE, "certificates", "renew_days"),
+        "90",
+        "less than valid_days, 90",
+    ),
+    Case(
         "too many Services",
         kube(service_prefix="fd00:3::/64"),
         (*HERE, "service_prefix"),

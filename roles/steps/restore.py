@@ -1,0 +1,143 @@
+"""Restores etcd from a snapshot: on the first head, which the other heads then join again.
+
+Owns     the data of etcd, for this deploy; what was there stays beside it.
+Restart  the control plane; pods on workers keep running.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from pyinfra import host
+from pyinfra.api import deploy
+
+from lockstep.plan import NodePlan
+from lockstep.plan.kubernetes import (
+    BEGUN,
+    DONE,
+    ETCD_DATA,
+    ETCD_PEER_PORT,
+    MANIFESTS,
+    SOCKET,
+    STATE,
+    first_control_plane,
+)
+from lockstep.roles.operations.declared import refused
+from lockstep.roles.operations.kubernetes_certificates import ready_here, restart
+from lockstep.roles.operations.operation import Commands, operation, refusal
+from lockstep.roles.operations.run import begins
+
+WITHIN_S = 120
+"""Seconds for the pods to stop, and for the API server to be ready."""
+LIMIT_S = 420.0
+STOPPED = f"{STATE}/stopped"
+"""Folder of the manifests that are taken away meanwhile."""
+WORK = f"{STATE}/restore"
+DONE_WITH = f"{STATE}/restored"
+"""Folder with the data that etcd had before, by time."""
+REVISIONS = 1_000_000_000
+"""Added to etcd's revision, so that no client takes a restored object for an older one it knows
+(etcd.io, Disaster recovery: restoring with revision bump)."""
+
+
+def _stopped(*names: str) -> str:
+    """Return a command that waits until none of these pods runs."""
+    crictl = f"crictl --runtime-endpoint {SOCKET} ps --state Running --quiet --name"
+    pattern = f"'^({'|'.join(names)})$'"
+    return (
+        f'for i in $(seq {WITHIN_S}); do test -n "$({crictl} {pattern})" || break; sleep 1; done; '
+        f'test -z "$({crictl} {pattern})" || {{ echo "{" or ".join(names)} did not stop within '
+        f'{WITHIN_S} s. Next: journalctl -u kubelet" >&2; exit 1; }}'
+    )
+
+
+@operation(limit_s=LIMIT_S)
+def stopped(plan: NodePlan) -> Commands:
+    """Stop etcd and the API server of a head that will join again.
+
+    The notes make kubeadm reset the node at its next deploy.
+
+    Args:
+        plan: the plan of a head other than the first.
+    """
+    state, first = host.state, first_control_plane(plan).name
+    other = state.inventory.get_host(first, None)
+    if state.is_executing and (other not in state.active_hosts or other in state.failed_hosts):
+        yield refusal(f"{plan.name} was left alone, because {first} has not restored the snapshot")
+        return
+    yield (
+        f"mkdir -p {STATE} && touch {BEGUN} && rm -f {DONE} {MANIFESTS}/*.yaml && sync {STATE}; "
+        f"{_stopped('etcd', 'kube-apiserver')}"
+    )
+
+
+@operation(limit_s=LIMIT_S)
+def restored(plan: NodePlan, snapshot: str) -> Commands:
+    """Give etcd the data of a snapshot, as its only member.
+
+    The snapshot is read and verified before anything stops (etcdutl: its SHA-256).
+
+    Args:
+        plan: the plan of the first head.
+        snapshot: path of the snapshot on this head.
+    """
+    name, file = shlex.quote(plan.name), shlex.quote(snapshot)
+    url = f"https://{plan.endpoint(ETCD_PEER_PORT)}"
+    ctr = "ctr --namespace k8s.io images"
+    etcd, server = (f"{MANIFESTS}/{one}.yaml" for one in ("etcd", "kube-apiserver"))
+    ready = ready_here(plan)
+    yield (
+        f"set -eu; umask 077; mkdir -p {STOPPED} {WORK} {DONE_WITH}; "
+        f"test -s {file} || {{ echo {shlex.quote(_missing(plan, snapshot))} >&2; exit 1; }}; "
+        # A run that was interrupted left the manifest there.
+        f"m={etcd}; test -e $m || m={STOPPED}/etcd.yaml; "
+        "image=$(sed -n 's/^ *image: *//p' $m); "
+        f"rm -rf {WORK}/data; mkdir -p {WORK}/image; "
+        f"if mountpoint -q {WORK}/image; then {ctr} unmount --rm {WORK}/image >/dev/null; fi; "
+        f"{ctr} mount $image {WORK}/image >/dev/null; "
+        f"trap '{ctr} unmount --rm {WORK}/image >/dev/null' EXIT; "
+        f"{WORK}/image/usr/local/bin/etcdutl snapshot restore {file} --data-dir {WORK}/data "
+        f"--name {name} --initial-cluster {name}={url} --initial-advertise-peer-urls {url} "
+        f"--bump-revision {REVISIONS} --mark-compacted >/dev/null 2>{WORK}/said || "
+        f"{{ tail -n 3 {WORK}/said >&2; exit 1; }}; "
+        f"for one in {etcd} {server}; do if test -e $one; then mv $one {STOPPED}/; fi; done; "
+        f"{_stopped('etcd', 'kube-apiserver')}; "
+        f"if test -e {ETCD_DATA}/member; then "
+        f"mv {ETCD_DATA}/member {DONE_WITH}/member-$(date -u +%Y-%m-%dT%H-%M-%SZ); fi; "
+        f"mkdir -p -m 700 {ETCD_DATA}; mv {WORK}/data/member {ETCD_DATA}/; sync; "
+        f"mv {STOPPED}/*.yaml {MANIFESTS}/; rm -rf {WORK}/data; "
+        f"for i in $(seq {WITHIN_S}); do if {ready} >/dev/null 2>&1; then exit 0; fi; sleep 1; "
+        f"done; {ready} >&2"
+    )
+    # They remember what the lost objects were.
+    yield restart(plan, ("kube-controller-manager", "kube-scheduler"))
+
+
+def _missing(plan: NodePlan, snapshot: str) -> str:
+    return (
+        f"{snapshot}: no such file, or it is empty, on {plan.name}. Nothing was changed. Next: "
+        "copy a snapshot of any head there"
+    )
+
+
+@deploy("Restore")
+def apply(plan: NodePlan) -> None:
+    """Restore the snapshot that ``--data snapshot=PATH`` names."""
+    if not begins(host.state, plan.cluster):
+        return
+    snapshot = host.data.get("snapshot")
+    if not snapshot or not str(snapshot).startswith("/"):
+        refused(
+            name="Snapshot",
+            why=(
+                "deploys/restore_etcd.py replaces all objects of the cluster, so it needs "
+                "--data snapshot=PATH, the absolute path of a snapshot on "
+                f"{first_control_plane(plan).name}. Nothing was changed. Next: "
+                f"pyinfra --data snapshot=PATH {plan.cluster.inventory} deploys/restore_etcd.py"
+            ),
+        )
+        return
+    if first_control_plane(plan).name == plan.name:
+        restored(name="etcd", plan=plan, snapshot=str(snapshot))
+    else:
+        stopped(name="Stop", plan=plan)
