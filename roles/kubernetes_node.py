@@ -38,7 +38,7 @@ ROLE = Declaration(
     title="Kubernetes node",
     when=lambda plan: plan.runs_kubelet,
     after=("container_runtime", "os_settings", "network"),
-    packages={"": ("kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools")},
+    packages={"": ("kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools", "iptables")},
     files=(
         File(
             path=f"{KUBELET_DROP_INS}/50-lockstep.conf",

@@ -199,7 +199,7 @@ MAY_IMPORT = {  # module or folder -> what of ours, and which of the guarded lib
         *("pyinfra.logger", "lockstep.report.count", "lockstep.connection.is_lost"),
     },
     "lockstep/deploys": {
-        *("lockstep.plan", "lockstep.spec.NodeRole"),
+        *("lockstep.plan", "lockstep.spec.NodeRole", "lockstep.spec.Service"),
         *("lockstep.roles.operations.apply", "lockstep.roles.steps"),
         *("pyinfra.host", "pyinfra.local"),
     },

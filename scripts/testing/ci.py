@@ -1,6 +1,6 @@
 """What CI runs: all of ``make test``, then one part of the slower suites.
 
-CI has no time for all parts. The number of commits decides which part runs, so that any nine
+CI has no time for all parts. The number of commits decides which part runs, so that any twelve
 commits in a row run all of them; LOCKSTEP_CI_SUITES overrides this choice.
 """
 

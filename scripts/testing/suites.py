@@ -79,7 +79,9 @@ SLOW_PARTS = {
         "slow-canary": ("test_canary", "test_workers_alone"),
         "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),
-        "slow-kubernetes": ("test_kubernetes_drifts",),
+        "slow-pods": ("test_kubernetes", "test_kubernetes_gpus"),
+        "slow-pods-drifts": ("test_kubernetes_drifts",),
+        "slow-pods-killed": ("test_kubernetes_killed",),
     }.items()
 }
 """The slow suite in parts of about ten minutes each."""

@@ -78,6 +78,8 @@ QUESTIONS: tuple[Question[Any], ...] = (
     kubernetes.release_states(("a/b",)),
     files.links(("/etc/hosts",)),
     kubernetes.static_pods(),
+    kubernetes.nodes_seen(),
+    kubernetes.pod_routes(),
     settings.kernel_files(("/proc/version",)),
     network.interface_states(()),
     firewall.loaded_rules("nftables"),
