@@ -21,6 +21,8 @@ RBAC = "rbac.authorization.k8s.io"
 STORAGE = "local-path-storage"
 """The namespace of the provisioner of local volumes."""
 PROVISIONER = "local-path-provisioner"
+PROVISIONER_CONFIG = "local-path-config"
+"""The ConfigMap that the provisioner reads by default (main.go: DefaultConfigMapName)."""
 PROVISIONER_IMAGE = "docker.io/rancher/local-path-provisioner:v0.0.30"
 HELPER_IMAGE = "docker.io/library/busybox:1.37"
 """Makes and removes the folders of volumes."""
@@ -151,7 +153,13 @@ def storage(settings: Kubernetes) -> list[Object]:
             ],
         ),
         _binding("ClusterRoleBinding", PROVISIONER, PROVISIONER, subject),
-        _object("v1", "ConfigMap", PROVISIONER, STORAGE, data=_provisioning(settings.storage_path)),
+        _object(
+            "v1",
+            "ConfigMap",
+            PROVISIONER_CONFIG,
+            STORAGE,
+            data=_provisioning(settings.storage_path),
+        ),
         _provisioner(),
         {
             "apiVersion": "storage.k8s.io/v1",
@@ -215,7 +223,7 @@ def _provisioner() -> Object:
     pod = {
         "serviceAccountName": PROVISIONER,
         "containers": [container],
-        "volumes": [{"name": "config", "configMap": {"name": PROVISIONER}}],
+        "volumes": [{"name": "config", "configMap": {"name": PROVISIONER_CONFIG}}],
     }
     return _object(
         "apps/v1",

@@ -87,7 +87,7 @@ def test_priority_classes_may_wait_for_room() -> None:
 
 def test_volumes_are_on_the_scratch_disk() -> None:
     found = objects()
-    config = found["ConfigMap local-path-storage/local-path-provisioner"]["data"]
+    config = found["ConfigMap local-path-storage/local-path-config"]["data"]
     (paths,) = json.loads(config["config.json"])["nodePathMap"]
     assert paths["paths"] == ["/scratch/volumes"]
     assert json.loads(config["helperPod.yaml"])["spec"]["containers"][0]["name"] == "helper-pod"
