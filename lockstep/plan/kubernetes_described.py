@@ -213,7 +213,14 @@ def _provisioner() -> Object:
         "name": PROVISIONER,
         "image": PROVISIONER_IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["local-path-provisioner", "start", "--config", "/etc/config/config.json"],
+        "command": [
+            "local-path-provisioner",
+            "start",
+            "--config",
+            "/etc/config/config.json",
+            "--service-account-name",
+            PROVISIONER,
+        ],
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": own},
             {"name": "CONFIG_MOUNT_PATH", "value": "/etc/config/"},
