@@ -6,9 +6,10 @@ import hashlib
 import shlex
 
 from lockstep.facts.files import file_states
+from lockstep.facts.kubernetes import nodes_seen
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import ADMIN_CONF
-from lockstep.plan.kubernetes_gpus import LAYOUTS, NAMESPACE, layouts
+from lockstep.plan.kubernetes_gpus import LAYOUTS, NAMESPACE, gpu_workers, layouts
 from lockstep.roles.operations.operation import Commands, ask, operation
 
 RESTART = (
@@ -16,10 +17,21 @@ RESTART = (
     "rollout restart daemonset >/dev/null"
 )
 
+OFFERED_S = 90
+OFFERED = (
+    f"end=$(($(date +%s) + {OFFERED_S})); for node in {{nodes}}; do "
+    f"until kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s get node $node "
+    "-o jsonpath='{{.status.allocatable}}' | grep -q '\"nvidia.com/[^\"]*\":\"[1-9]'; do "
+    '[ $(date +%s) -lt $end ] || {{ echo "$node offers no GPUs after '
+    f'{OFFERED_S} s. Next: kubectl -n {NAMESPACE} get pods -o wide" >&2; exit 1; }}}}; '
+    "sleep 1; done; done"
+)
+
 
 def layouts_seen(plan: NodePlan) -> None:
     """Start the device plugin anew after the workers have got other MIG devices."""
     looked_again(name="MIG devices", plan=plan)
+    offered(name="GPUs are offered", plan=plan)
 
 
 @operation("the device plugin has seen the layouts of the GPUs", limit_s=60.0)
@@ -32,5 +44,30 @@ def looked_again(plan: NodePlan) -> Commands:
     text = f"{layouts(plan)}\n"
     noted = ask(file_states((LAYOUTS,)))[LAYOUTS]
     if noted is None or noted.sha256 != hashlib.sha256(text.encode()).hexdigest():
-        yield RESTART
+        # Before the first note, the plugin has not started yet, or has found what there is.
+        if noted is not None:
+            yield RESTART
         yield f"printf %s {shlex.quote(text)} >{LAYOUTS}"
+
+
+@operation("every worker offers GPUs", limit_s=OFFERED_S + 30)
+def offered(plan: NodePlan) -> Commands:
+    """Wait until the device plugin has told the kubelet of each new worker about its GPUs.
+
+    It waits only for workers that offer none: one with too few has a fault, which the check names.
+
+    Args:
+        plan: the plan of the node.
+    """
+    nodes = ask(nodes_seen())
+    lacking = [
+        one.name
+        for one in gpu_workers(plan)
+        if not any(
+            number != "0"
+            for resource, number in nodes.get(one.name, {}).get("allocatable", {}).items()
+            if resource.startswith("nvidia.com/")
+        )
+    ]
+    if lacking:
+        yield OFFERED.format(nodes=shlex.join(lacking))

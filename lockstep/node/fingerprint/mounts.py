@@ -18,7 +18,8 @@ EXCEPTIONS_OF_MOUNT = (
     Exempt(
         "mount",
         r"/var/lib/(?:docker/(?:overlay2|containers|fuse-overlayfs)|containers/storage"
-        r"/(?:overlay|overlay-containers)|kubelet/(?:pods|plugins)|enroot|apptainer|lxcfs)/.*"
+        r"/(?:overlay|overlay-containers)|kubelet/(?:pods|plugins)|enroot|apptainer|lxcfs"
+        r"|containerd/tmpmounts)/.*"
         r"|/run/(?:containerd|docker|containers|pyxis|k3s|crio)/.*",
         WHOLE,
         "A container engine mounts it for one container.",
