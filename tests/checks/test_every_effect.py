@@ -146,7 +146,8 @@ def test_every_role_writes_something_that_is_proved() -> None:
     written = {
         e.role for where in NODES for operation in WRITTEN for e in effects(*where, operation)
     }
-    assert written == set(ROLES)
+    # The recorded clusters have no Kubernetes; test_kubernetes_drifts.py changes its files.
+    assert written == {name for name in ROLES if not name.startswith("kubernetes_")}
 
 
 def effects(cluster: str, node: str, operation: str) -> list[Effect]:

@@ -24,11 +24,13 @@ NOT_ASKED_HERE = {
     *("selinux_state", "built_modules", "module_trust", "folders_to_make"),
     *("rdma_driver_waits", "listens", "loaded_rules"),
     "files_and_texts",
+    *("links", "nodes_seen", "object_states", "pod_routes", "release_states", "static_pods"),
+    "swap_areas",
 }
 """Of boot loaders, huge pages, kernel modules and CPU sets, which containers do not have; what only
 a deploy with something to record asks; what is asked beside a GPU that must be reset; and of
 SELinux, of signed modules, of dnf, of DOCA-OFED and of packet filters, which the lab does not
-use; and what a dry run asks."""
+use; what a dry run asks; and of Kubernetes, which this lab does not have."""
 
 
 @dataclass(frozen=True)
