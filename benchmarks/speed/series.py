@@ -11,9 +11,8 @@ from benchmarks.speed.figures import LOCKSTEP
 from benchmarks.speed.paths import INVENTORY, ROOT, WORKERS, program
 from benchmarks.speed.peers import Peers
 from lockstep.files import managed
-from lockstep.fleet.request import request
 from lockstep.plan import NodePlan
-from lockstep.probe.ship import command
+from lockstep.probe.ship import Request, command
 
 PLAIN = {"LOCKSTEP_FAST": "0"}
 FAN_OUT = "64"
@@ -95,7 +94,8 @@ def check(
         inventory: pyinfra's inventory.
     """
     read = rf"read {len(nodes)} of {len(nodes)} nodes"
-    probe = f"sudo -n -H {command(request(nodes[-1]))}"
+    # Without what the plan asks besides: the program with it is longer than an argument may be.
+    probe = f"sudo -n -H {command(Request())}"
     found = [
         Series(LOCKSTEP, (program("lockstep"), "check", inventory), statuses=(0, 1), pattern=read),
         Series("probe by clush", (*_clush(ssh_config, nodes), probe)),

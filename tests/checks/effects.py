@@ -277,6 +277,25 @@ WRITES_NOTHING = (
     "time_sync.clock_is_right",  # waits
 )
 
+OF_KUBERNETES = (
+    "kubernetes_certificates.renewed",
+    "kubernetes_gpus.offered",
+    "kubernetes_manifests.as_configured",
+    "kubernetes_member.cleared",
+    "kubernetes_member.initialised",
+    "kubernetes_member.joined",
+    "kubernetes_member.registered",
+    "kubernetes_node.routes_made",
+    "kubernetes_node.same_version",
+    "kubernetes_objects.as_planned",
+    "kubernetes_objects.labelled",
+    "kubernetes_releases.as_planned",
+    "restore.restored",
+    "restore.stopped",
+    "upgrade.allowed",
+    "upgrade.upgraded",
+)
+"""No recorded cluster has Kubernetes; tests/lab/test_kubernetes_drifts.py has its changes."""
 OF_NO_ROLE = (
     "unlock.unlocked",  # gives the lock of the run itself back
     "manifest.recorded",  # the next deploy writes a lost manifest again

@@ -19,7 +19,7 @@ from lockstep.probe.record import Record
 from lockstep.report import Finding
 from lockstep.roles import declared
 from tests.checks import recorded, test_selinux
-from tests.checks.effects import OF_NO_ROLE, WRITES_NOTHING, WRITTEN, Effect
+from tests.checks.effects import OF_KUBERNETES, OF_NO_ROLE, WRITES_NOTHING, WRITTEN, Effect
 from tests.golden.write import plan_of
 from tests.test_forgotten import ROLES
 
@@ -102,7 +102,7 @@ def unchecked() -> list[str]:
 
 
 def test_every_operation_declares_its_effects_or_why_none_are_visible() -> None:
-    listed = [*WRITTEN, *WRITES_NOTHING, *OF_NO_ROLE, *unchecked()]
+    listed = [*WRITTEN, *WRITES_NOTHING, *OF_NO_ROLE, *OF_KUBERNETES, *unchecked()]
     assert sorted(listed) == sorted(operations())
 
 

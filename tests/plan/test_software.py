@@ -63,7 +63,9 @@ def test_a_release_names_packages_for_every_role_with_a_unit(name: str) -> None:
     release = operating_systems.load(name)
     # The units of the settings and of the node check are files of Lockstep itself.
     # kubernetes_node has the packages of the other roles of Kubernetes.
-    without = {"gpu_settings", "node_check", "kubernetes_control_plane", "kubernetes_worker"}
+    without = {"gpu_settings", "node_check", "kubernetes_control_plane", "kubernetes_worker"} | {
+        "kubernetes_snapshots"
+    }
     for role in declared():
         of_description = role.more_packages is not nothing
         if role.units and role.name not in without and not of_description:
