@@ -23,6 +23,8 @@ FOLDER = "/etc/kubernetes"
 PKI = f"{FOLDER}/pki"
 ADMIN_CONF = f"{FOLDER}/admin.conf"
 """The kubeconfig of the cluster's administrator, on the nodes of the control plane."""
+KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
+"""kubectl as the administrator; a request ends after 20 s."""
 KUBELET_CONF = f"{FOLDER}/kubelet.conf"
 """The kubeconfig of a kubelet that has joined."""
 KUBEADM_CONFIG = f"{FOLDER}/lockstep-kubeadm.yaml"
@@ -220,9 +222,13 @@ def endpoint(node: NodePlan, settings: Kubernetes) -> str:
 
 def control_planes(node: NodePlan) -> tuple[NodePlan, ...]:
     """Return the nodes that run the control plane, in the order of the description."""
-    return tuple(
-        one for one in node.cluster.nodes.values() if one.runs(Service.KUBERNETES_CONTROL_PLANE)
-    )
+    made = node.cluster.made
+    if control_planes not in made:
+        made[control_planes] = tuple(
+            one for one in node.cluster.nodes.values() if one.runs(Service.KUBERNETES_CONTROL_PLANE)
+        )
+    found: tuple[NodePlan, ...] = made[control_planes]
+    return found
 
 
 def first_control_plane(node: NodePlan) -> NodePlan:

@@ -53,8 +53,12 @@ def runtimes(plan: NodePlan) -> dict[str, str]:
 
 def gpu_workers(plan: NodePlan) -> tuple[NodePlan, ...]:
     """Return the cluster's workers of Kubernetes that have NVIDIA's GPUs."""
-    nodes = plan.cluster.nodes.values()
-    return tuple(one for one in nodes if one.takes_pods and one.gpu is not None)
+    made = plan.cluster.made
+    if gpu_workers not in made:
+        nodes = plan.cluster.nodes.values()
+        made[gpu_workers] = tuple(one for one in nodes if one.takes_pods and one.gpu is not None)
+    found: tuple[NodePlan, ...] = made[gpu_workers]
+    return found
 
 
 def links_program(plan: NodePlan) -> bool:

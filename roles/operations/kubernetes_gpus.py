@@ -8,19 +8,16 @@ import shlex
 from lockstep.facts.files import file_states
 from lockstep.facts.kubernetes import nodes_seen
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import ADMIN_CONF
+from lockstep.plan.kubernetes import KUBECTL
 from lockstep.plan.kubernetes_gpus import LAYOUTS, NAMESPACE, gpu_workers, layouts
 from lockstep.roles.operations.operation import Commands, ask, operation
 
-RESTART = (
-    f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s --namespace {NAMESPACE} "
-    "rollout restart daemonset >/dev/null"
-)
+RESTART = f"{KUBECTL} --namespace {NAMESPACE} rollout restart daemonset >/dev/null"
 
 OFFERED_S = 90
 OFFERED = (
     f"end=$(($(date +%s) + {OFFERED_S})); for node in {{nodes}}; do "
-    f"until kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s get node $node "
+    f"until {KUBECTL} get node $node "
     "-o jsonpath='{{.status.allocatable}}' | grep -q '\"nvidia.com/[^\"]*\":\"[1-9]'; do "
     '[ $(date +%s) -lt $end ] || {{ echo "$node offers no GPUs after '
     f'{OFFERED_S} s. Next: kubectl -n {NAMESPACE} get pods -o wide" >&2; exit 1; }}}}; '

@@ -13,14 +13,13 @@ from pyinfra import host
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import (
-    ADMIN_CONF,
     DONE,
     ETCD_PEER_PORT,
+    KUBECTL,
     control_planes,
     etcdctl,
 )
 
-KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
 HEAD_S = 60.0
 """Seconds for one head."""
 IS_MEMBER = f"test -e {shlex.quote(DONE)}"

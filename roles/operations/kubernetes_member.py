@@ -31,6 +31,7 @@ from lockstep.plan.kubernetes import (
     BEGUN,
     DONE,
     KUBEADM_CONFIG,
+    KUBECTL,
     KUBELET_CONF,
     SOCKET,
     STATE,
@@ -38,7 +39,6 @@ from lockstep.plan.kubernetes import (
     control_planes,
 )
 from lockstep.roles.operations import kubernetes_heads as heads
-from lockstep.roles.operations.kubernetes_heads import KUBECTL
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
 from lockstep.secrets import Secrets
 

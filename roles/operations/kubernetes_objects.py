@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from lockstep.facts.kubernetes import FIXED, nodes_seen, object_states
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import ADMIN_CONF, KUBEADM_CONFIG
+from lockstep.plan.kubernetes import KUBEADM_CONFIG, KUBECTL
 from lockstep.plan.kubernetes_objects import OWNER, manifests, object_sources
 from lockstep.roles.operations.operation import Commands, ask, operation
 
-KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
 APPLY = f"{KUBECTL} apply --server-side --force-conflicts --field-manager={OWNER}"
 ADDONS = " && ".join(
     f"kubeadm init phase addon {name} --config {KUBEADM_CONFIG} --print-manifest"

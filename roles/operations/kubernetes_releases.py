@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from lockstep.facts.kubernetes import release_states
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import ADMIN_CONF
+from lockstep.plan.kubernetes import KUBECTL
 from lockstep.plan.kubernetes_releases import Release, release_sources, releases
 from lockstep.roles.operations.operation import Commands, ask, operation
 
-KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
 LIMIT_S = 300.0
 """Seconds for all releases: the charts are downloaded, and Helm waits for their hooks."""
 

@@ -57,6 +57,14 @@ ENDS_SOON_DAYS, ENDS_DAYS = 30, 7
 KUBECTL = f"on a head: kubectl --kubeconfig {ADMIN_CONF}"
 
 
+NOT_SEEN = (
+    Cause("unit.active", device=KUBELET, of=UNREAD),
+    Cause("unit.active", device=CONTAINERD, of=UNREAD),
+    Cause("kubernetes.node", of=UNREAD),
+)
+"""Causes that leave a rule without data about the node's own pods."""
+
+
 def not_asked(rule: str) -> tuple[Cause, ...]:
     """Return the causes that leave ``rule`` without data from the API server."""
     return (
@@ -287,11 +295,7 @@ RULES = (
         expected=each(objects_expected),
         repair=by_role("kubernetes_objects"),
         applies=concerned,
-        explained_by=(
-            Cause("unit.active", device=KUBELET, of=UNREAD),
-            Cause("unit.active", device=CONTAINERD, of=UNREAD),
-            Cause("kubernetes.node", of=UNREAD),
-        ),
+        explained_by=NOT_SEEN,
     ),
     Rule(
         id="kubernetes.releases",
@@ -304,11 +308,7 @@ RULES = (
         expected=each(releases_expected),
         repair=by_role("kubernetes_releases"),
         applies=concerned,
-        explained_by=(
-            Cause("unit.active", device=KUBELET, of=UNREAD),
-            Cause("unit.active", device=CONTAINERD, of=UNREAD),
-            Cause("kubernetes.node", of=UNREAD),
-        ),
+        explained_by=NOT_SEEN,
     ),
     Rule(
         id="kubernetes.kube_proxy",
@@ -320,9 +320,6 @@ RULES = (
         expected=same("nftables"),
         repair=by_hand(f"{KUBECTL} -n kube-system get pods -l k8s-app=kube-proxy -o wide"),
         applies=concerned,
-        explained_by=(
-            *(Cause("unit.active", device=unit, of=UNREAD) for unit in (KUBELET, CONTAINERD)),
-            Cause("kubernetes.node", of=UNREAD),
-        ),
+        explained_by=NOT_SEEN,
     ),
 )

@@ -19,13 +19,12 @@ from pyinfra.api import State
 
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import ADMIN_CONF, control_planes
+from lockstep.plan.kubernetes import KUBECTL, control_planes
 from lockstep.roles.steps.reboot.failures import Failed
 from lockstep.roles.steps.reboot.rollout import Rollout
 
 MARK = "lockstep/cordoned"
 """Annotation of a Node that a rollout has cordoned; its value is the reason."""
-KUBECTL = f"kubectl --kubeconfig {ADMIN_CONF} --request-timeout=20s"
 REASONS = ("Cannot evict", "cannot delete")
 """Words of the lines in which kubectl drain says why it leaves a pod (kubectl, drain.go)."""
 ONCE_S = 20
