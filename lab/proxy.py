@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import socket
-import time
 from pathlib import Path
 
 from lab import places
 from lab.commands import attempt, run
 from lab.errors import LabError
-from lab.processes import ProcessRecord, alive, kill, start_recorded
+from lab.listening import answers, start_listening
+from lab.processes import ProcessRecord, alive, kill
 from lab.removal import remove_tree
 
 # One fixed address for all labs, on the host's loopback, outside every lab's prefix.
@@ -19,7 +18,6 @@ URI = f"http://[{ADDRESS}]:{PORT}"
 USER = "apt-cacher-ng"
 # Host name for which the proxy serves the repositories of this host's labs.
 REPOSITORY_HOST = "lockstep-nvidia"
-ANSWERS_WITHIN_S = 20.0
 
 
 def repositories() -> Path:
@@ -63,7 +61,7 @@ def start() -> None:
         if configuration.exists() and _repository_line() in configuration.read_text():
             return
         kill(running)  # started by an older version without the repository
-    if _answers():
+    if answers(ADDRESS, PORT):
         raise LabError(
             f"[{ADDRESS}]:{PORT} is in use by a process that is not recorded in "
             f"{_record_path()} (a lab with another {places.BASE_VARIABLE}?)",
@@ -90,14 +88,6 @@ def _address_present() -> bool:
         ["ip", "-6", "-o", "address", "show", "dev", "lo", "to", f"{ADDRESS}/128"],
         what="reading the host's addresses",
     )
-
-
-def _answers() -> bool:
-    try:
-        with socket.create_connection((ADDRESS, PORT), timeout=2):
-            return True
-    except OSError:  # refused or unreachable: no process listens there
-        return False
 
 
 def _configuration_path() -> Path:
@@ -138,16 +128,7 @@ def _start() -> None:
         *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups"),
         *("apt-cacher-ng", "-c", str(configuration.parent), "ForeGround=1"),
     ]
-    process = start_recorded(argv, _save_record, log=_log_path())
-    deadline = time.monotonic() + ANSWERS_WITHIN_S
-    while not _answers():
-        if process.poll() is not None or time.monotonic() > deadline:
-            tail = "\n    ".join(_log_path().read_text(errors="replace").splitlines()[-5:])
-            raise LabError(
-                f"the caching proxy does not answer on [{ADDRESS}]:{PORT}; "
-                f"{_log_path()} ends:\n    {tail}"
-            )
-        time.sleep(0.05)
+    start_listening("caching proxy", ADDRESS, PORT, argv, _save_record, _log_path())
 
 
 def _connect_protocol() -> list[str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import http.client
 import shutil
-import socket
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -17,7 +15,8 @@ from urllib.parse import urlencode, urlsplit
 from lab import places, proxy
 from lab.errors import LabError
 from lab.kubernetes.oci import MANIFEST, Artifact, Blob
-from lab.processes import ProcessRecord, alive, kill, start_recorded
+from lab.listening import answers, start_listening
+from lab.processes import ProcessRecord, alive, kill
 from lab.removal import remove_tree
 
 PORT = 31421
@@ -25,7 +24,6 @@ ADDRESS = f"[{proxy.ADDRESS}]:{PORT}"
 URI = f"http://{ADDRESS}"
 USER = "docker-registry"
 PROGRAM = "docker-registry"
-ANSWERS_WITHIN_S = 20.0
 REQUEST_TIMEOUT_S = 60.0
 
 
@@ -61,7 +59,7 @@ def start() -> None:
     """
     if alive(_record()):
         return
-    if _answers():
+    if answers(proxy.ADDRESS, PORT):
         raise LabError(
             f"{ADDRESS} is in use by a process that is not recorded in "
             f"{_record_path()} (a lab with another {places.BASE_VARIABLE}?)",
@@ -83,16 +81,7 @@ def start() -> None:
         *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups"),
         *(PROGRAM, "serve", str(configuration)),
     ]
-    process = start_recorded(argv, _save_record, log=_log_path())
-    deadline = time.monotonic() + ANSWERS_WITHIN_S
-    while not _answers():
-        if process.poll() is not None or time.monotonic() > deadline:
-            tail = "\n    ".join(_log_path().read_text(errors="replace").splitlines()[-5:])
-            raise LabError(
-                f"the container registry does not answer on {ADDRESS}; "
-                f"{_log_path()} ends:\n    {tail}"
-            )
-        time.sleep(0.05)
+    start_listening("container registry", proxy.ADDRESS, PORT, argv, _save_record, _log_path())
 
 
 def stop() -> None:
@@ -101,14 +90,6 @@ def stop() -> None:
     if record is not None:
         kill(record)
     remove_tree(_folder())
-
-
-def _answers() -> bool:
-    try:
-        with socket.create_connection((proxy.ADDRESS, PORT), timeout=2):
-            return True
-    except OSError:  # refused or unreachable: no process listens there
-        return False
 
 
 def fill(artifacts: Iterable[Artifact]) -> None:
