@@ -82,7 +82,9 @@ def of_release(series: str, system: SystemImage) -> Iterator[Image]:
         "registry.k8s.io/kube-proxy",
         tag,
         {f"{BINARIES}/kube-proxy": programs["kube-proxy"]},
-        tree=tree(system, ("nftables", "base-files")),
+        # Without netbase, nft lists protocols as numbers, and kube-proxy takes what it has listed
+        # for left over: when it starts a second time, it deletes the elements of all Services.
+        tree=tree(system, ("nftables", "netbase", "base-files")),
         command=("kube-proxy",),
     )
     for version in sorted({PAUSES[series], PAUSE}):

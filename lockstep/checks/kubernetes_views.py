@@ -23,6 +23,8 @@ from lockstep.spec.names import cpus
 
 SILENT, OURS = "silent", "ours"
 OUR_CONDITION, OUR_CORDON = "LockstepHealthy", "lockstep/cordoned"
+OUR_REASON = "lockstep:"
+"""Beginning of the reasons of the node check; rollouts have others."""
 """The condition and the annotation of a Node that Lockstep's node check sets."""
 AUTOMATIC = ("node.kubernetes.io/", "lockstep/")
 """Prefixes of taints that follow from a node's state (Kubernetes, Taints and Tolerations)."""
@@ -93,9 +95,14 @@ def state(view: View, entry: dict[str, JsonValue]) -> Items:
     if "Ready" not in _map(entry, "conditions"):
         wrong.append("it has no condition Ready")
     if entry.get("unschedulable"):
-        ours = _map(entry, "annotations").get(OUR_CORDON)
-        wrong.append("cordoned" + (" by its own node check" if ours else ""))
+        why = _cordoned_because(entry)
+        ours = "by its own node check" if why.startswith(OUR_REASON) else f"by a rollout: {why}"
+        wrong.append(f"cordoned {ours}" if why else "cordoned")
     return {"": ", ".join(wrong) or "takes pods"}
+
+
+def _cordoned_because(entry: dict[str, JsonValue]) -> str:
+    return str(_map(entry, "annotations").get(OUR_CORDON) or "")
 
 
 def state_tags(view: View, device: str) -> frozenset[str]:
@@ -103,7 +110,7 @@ def state_tags(view: View, device: str) -> frozenset[str]:
     entry = seen(view)
     if not isinstance(entry, dict):
         return frozenset()
-    if entry.get("unschedulable") and OUR_CORDON not in _map(entry, "annotations"):
+    if entry.get("unschedulable") and not _cordoned_because(entry).startswith(OUR_REASON):
         return frozenset()
     conditions = _map(entry, "conditions")
     silent = {SILENT} if conditions.get("Ready") != "True" else set()

@@ -9,6 +9,7 @@ Stops    at the first node that fails: it stays cordoned, and no further node is
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from typing import Any
@@ -150,25 +151,19 @@ class Turn:
 
     def _static(self) -> str:
         """Return the version of this head's API server."""
-        return self._asked(
+        return self.pods.said(
             f"--namespace kube-system get pod kube-apiserver-{shlex.quote(self.plan.name)} "
             "--output jsonpath='{.spec.containers[0].image}'"
         ).rpartition(":")[2]
 
     def _configured(self) -> str:
         """Return the version in kubeadm's configuration of the cluster."""
-        text = self._asked(
+        text = self.pods.said(
             "--namespace kube-system get configmap kubeadm-config "
             "--output jsonpath='{.data.ClusterConfiguration}'"
         )
         lines = (line.partition(": ") for line in text.splitlines())
         return next((value for key, _, value in lines if key == "kubernetesVersion"), "")
-
-    def _asked(self, command: str) -> str:
-        worked, lines = self.pods.kubectl(command)
-        if not worked:
-            raise Unanswered(f"{self.plan.name} was not upgraded: {' '.join(lines)[:LONGEST]}")
-        return "\n".join(lines)
 
     def _say(self, command: str, within_s: float, **further: Any) -> list[str]:
         worked, output = self.talk.say(command, within_s=within_s, **further)
@@ -180,9 +175,8 @@ class Turn:
 
 def _server(pods: Pods) -> str:
     """Return the version of the API server. Raises Unanswered."""
-    worked, lines = pods.kubectl("get --raw /version")
-    fields = (line.strip().rstrip(",").partition(": ") for line in lines)
-    found = next((value.strip('"') for key, _, value in fields if key == '"gitVersion"'), "")
-    if not worked or not found:
-        raise Unanswered(f"the API server did not tell its version: {' '.join(lines)[:LONGEST]}")
-    return found
+    text = pods.said("get --raw /version")
+    try:
+        return str(json.loads(text)["gitVersion"])
+    except (ValueError, KeyError) as error:
+        raise Unanswered(f"kubectl get --raw /version: not understood ({error!r})") from error

@@ -180,8 +180,11 @@ def test_a_node_that_its_own_check_took_out_is_part_of_the_cause() -> None:
     for key, value in cordoned.items():
         start = recorded.mutated(start, HEAD, NODES, (NODE, key), value)
     assert "kubernetes.node" not in {one.rule for one in findings(start)}
-    start = recorded.mutated(start, HEAD, NODES, (NODE, "annotations"), {})
-    assert "kubernetes.node" in {one.rule for one in findings(start)}
+    of_rollout = {"lockstep/cordoned": "lockstep-upgrade: Kubernetes"}
+    for marks, told in ({}, "cordoned"), (of_rollout, "by a rollout: lockstep-upgrade"):
+        start = recorded.mutated(start, HEAD, NODES, (NODE, "annotations"), marks)
+        (shown,) = (one for one in findings(start) if one.rule == "kubernetes.node")
+        assert told in str(shown)
     alone = findings(changed(HEAD, NODES, (NODE, "conditions"), unhealthy))
     assert [one.rule for one in alone] == ["kubernetes.node"]
 

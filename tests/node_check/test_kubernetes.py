@@ -15,6 +15,7 @@ from lockstep.node.check import kubernetes, program
 from lockstep.node.check.judge import Result
 from lockstep.node.check.kubernetes import CONDITION, CORDONED, bring_back, take_out
 from lockstep.node.readers.reading import Unread
+from lockstep.roles.steps.reboot.decision import OURS
 from tests.golden.write import plan_of
 
 FAILED = [Result("gpu.lost", "gpu3", "1 lost", "0 lost")]
@@ -95,10 +96,21 @@ def test_a_second_run_with_the_same_result_writes_nothing(server: Server) -> Non
 
 def test_a_node_that_a_person_cordoned_is_left_alone(server: Server) -> None:
     server.node["spec"] = {"unschedulable": True}
-    assert take_out("worker1", FAILED).startswith("not cordoned: a person")
+    assert take_out("worker1", FAILED) == "not cordoned: the node is already cordoned (a person)"
     assert server.condition == ("False", TEXT)
     assert not bring_back("worker1")
     assert server.node["spec"] == {"unschedulable": True}
+
+
+def test_a_node_that_a_rollout_cordoned_is_left_to_the_rollout(server: Server) -> None:
+    why = f"{OURS} kernel"
+    server.node["spec"] = {"unschedulable": True}
+    server.node["metadata"]["annotations"] = {CORDONED: why}
+    assert not bring_back("worker1")
+    assert take_out("worker1", FAILED) == f"not cordoned: the node is already cordoned ({why})"
+    assert server.condition == ("False", TEXT)
+    assert server.node["spec"] == {"unschedulable": True}
+    assert server.node["metadata"]["annotations"] == {CORDONED: why}
 
 
 def test_the_time_of_a_change_stays_while_only_the_reason_changes(

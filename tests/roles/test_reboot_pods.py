@@ -15,6 +15,7 @@ from typing_extensions import override
 from lockstep.facts.reboot import Unanswered
 from lockstep.inventory import planned
 from lockstep.roles import declared
+from lockstep.roles.steps.reboot import pods as pods_module
 from lockstep.roles.steps.reboot.failures import Failed
 from lockstep.roles.steps.reboot.pods import MARK, Pods, parsed, unready
 from lockstep.roles.steps.reboot.rollout import Rollout
@@ -22,6 +23,7 @@ from lockstep.spec import load
 from tests.spec.kubernetes_example import description
 
 AGAIN = "the same command"
+WHY = "lockstep-reboot: kernel"
 
 
 @dataclass
@@ -36,11 +38,16 @@ class Cluster:
     blocked: int = 0
     """How many calls of kubectl drain leave pods behind."""
     said: list[str] = field(default_factory=list)
+    failures: int = 0
+    """How many calls fail before one succeeds."""
     on_drain: Callable[[Cluster], None] = lambda cluster: None
 
     def answer(self, command: str) -> tuple[bool, list[str]]:
         if not self.answers:
             raise Unanswered("no head of Kubernetes' control plane answered (head1: gone)")
+        self.failures -= 1
+        if self.failures >= 0:
+            return False, ["Error from server (Forbidden): nodes is forbidden"]
         verb = command.split()[0]
         if verb == "get":
             return True, json.dumps(self.node(), indent=1).splitlines() if self.exists else []
@@ -102,13 +109,37 @@ def test_a_node_is_cordoned_before_its_pods_are_evicted_and_uncordoned_at_the_en
     assert cluster.mark is None
 
 
+def test_an_api_server_that_was_just_restarted_is_asked_again() -> None:
+    """It may refuse connections, and then users whose rights it has not read yet."""
+    cluster = Cluster(cordoned=True, mark="lockstep-reboot: kernel", failures=3)
+    pods_of(cluster).released(AGAIN)
+    assert cluster.said == ["uncordon"]
+
+
+def test_an_api_server_that_refuses_for_a_minute_stops_the_rollout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pods_module, "PATIENCE_S", 0.0)
+    with pytest.raises(Failed, match=r"was not uncordoned: kubectl get node: .*Forbidden"):
+        pods_of(Cluster(failures=10**6)).released(AGAIN)
+
+
 def test_what_a_person_has_cordoned_stays_cordoned() -> None:
     cluster = Cluster(cordoned=True)
     pods = pods_of(cluster)
-    assert pods.emptied("why", 60, Rollout(), AGAIN)
+    assert pods.emptied(WHY, 60, Rollout(), AGAIN)
     pods.released(AGAIN)
     assert cluster.said == ["drain"]
     assert cluster.cordoned
+
+
+def test_what_the_node_check_has_cordoned_stays_cordoned() -> None:
+    cluster = Cluster(cordoned=True, mark="lockstep: gpu.lost")
+    pods = pods_of(cluster)
+    assert pods.emptied(WHY, 60, Rollout(), AGAIN)
+    pods.released(AGAIN)
+    assert cluster.said == ["drain"]
+    assert cluster.mark == "lockstep: gpu.lost"
 
 
 def test_a_rollout_that_did_not_finish_is_continued() -> None:
@@ -123,7 +154,7 @@ def test_pods_that_stay_fail_the_node_which_stays_cordoned() -> None:
     cluster = Cluster(blocked=99)
     pods = pods_of(cluster)
     with pytest.raises(Failed, match=r"worker1 still has pods after 0 s .*violate the budget"):
-        pods.emptied("why", 0, Rollout(), AGAIN)
+        pods.emptied(WHY, 0, Rollout(), AGAIN)
     assert cluster.said == ["cordon", "drain"]
     assert pods.ours
 
@@ -131,7 +162,7 @@ def test_pods_that_stay_fail_the_node_which_stays_cordoned() -> None:
 def test_a_stopped_rollout_lets_go_of_what_it_cordoned() -> None:
     rollout = Rollout()
     cluster = Cluster(blocked=99, on_drain=lambda found: rollout.stop("worker2 failed"))
-    assert not pods_of(cluster).emptied("why", 60, rollout, AGAIN)
+    assert not pods_of(cluster).emptied(WHY, 60, rollout, AGAIN)
     assert cluster.said == ["cordon", "drain", "uncordon"]
 
 
@@ -141,14 +172,14 @@ def test_a_node_that_somebody_uncordons_meanwhile_is_left_alone() -> None:
 
     cluster = Cluster(blocked=99, on_drain=uncordon)
     with pytest.raises(Failed, match="worker1 was uncordoned before its pods had ended"):
-        pods_of(cluster).emptied("why", 60, Rollout(), AGAIN)
+        pods_of(cluster).emptied(WHY, 60, Rollout(), AGAIN)
 
 
 def test_an_api_server_that_does_not_answer_is_never_ok() -> None:
     cluster = Cluster(answers=False)
     pods = pods_of(cluster)
     with pytest.raises(Failed, match="worker1 was not drained: no head"):
-        pods.emptied("why", 60, Rollout(), AGAIN)
+        pods.emptied(WHY, 60, Rollout(), AGAIN)
     with pytest.raises(Failed, match="was not uncordoned: no head"):
         pods.released(AGAIN)
     assert "no head" in unready(pods)
@@ -156,7 +187,7 @@ def test_an_api_server_that_does_not_answer_is_never_ok() -> None:
 
 def test_a_node_without_a_node_object_has_no_pods() -> None:
     cluster = Cluster(exists=False)
-    assert pods_of(cluster).emptied("why", 60, Rollout(), AGAIN)
+    assert pods_of(cluster).emptied(WHY, 60, Rollout(), AGAIN)
     assert cluster.said == []
     assert unready(pods_of(cluster)) == ""
 

@@ -14,11 +14,13 @@ from typing import Any
 from lockstep.node.check.judge import Result
 from lockstep.node.check.slurm import reason
 from lockstep.node.readers.kubernetes import Api
+from lockstep.node.readers.slurm import OURS
 
 KUBELET_CONF = "/etc/kubernetes/kubelet.conf"
 CONDITION = "LockstepHealthy"
 CORDONED = "lockstep/cordoned"
-"""Annotation of a node that its own check cordoned, with the reason; others are left alone."""
+"""Annotation of a node that Lockstep cordoned, with the reason. Those of the node check begin as in
+Slurm; those of rollouts (lockstep/roles/steps/reboot/pods.py) begin otherwise."""
 MERGE = "application/strategic-merge-patch+json"
 """Of a list of conditions, it changes those of the same type (Kubernetes API, Update API objects
 in place)."""
@@ -26,7 +28,11 @@ in place)."""
 
 def is_ours(node: dict[str, Any]) -> bool:
     """Return whether the node check cordoned a node, given its object."""
-    return CORDONED in (node["metadata"].get("annotations") or {})
+    return _why(node).startswith(OURS)
+
+
+def _why(node: dict[str, Any]) -> str:
+    return str((node["metadata"].get("annotations") or {}).get(CORDONED, ""))
 
 
 def take_out(name: str, failed: list[Result]) -> str:
@@ -39,7 +45,8 @@ def take_out(name: str, failed: list[Result]) -> str:
     node = api.ask(f"/api/v1/nodes/{name}")
     _set_condition(api, node, "False", text)
     if node["spec"].get("unschedulable") and not is_ours(node):
-        return "not cordoned: a person has already cordoned the node"
+        held = _why(node) or "a person"
+        return f"not cordoned: the node is already cordoned ({held})"
     if is_ours(node) and node["spec"].get("unschedulable"):
         return "already cordoned"
     _patch(

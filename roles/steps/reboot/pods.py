@@ -24,12 +24,18 @@ from lockstep.roles.steps.reboot.failures import Failed
 from lockstep.roles.steps.reboot.rollout import Rollout
 
 MARK = "lockstep/cordoned"
-"""Annotation of a Node that a rollout has cordoned; its value is the reason."""
+"""Annotation of a Node that Lockstep has cordoned; its value is the reason."""
+ROLLOUTS = "lockstep-"
+"""Beginning of the reasons of rollouts; those of the node check begin with "lockstep:"."""
 REASONS = ("Cannot evict", "cannot delete")
 """Words of the lines in which kubectl drain says why it leaves a pod (kubectl, drain.go)."""
 ONCE_S = 20
 """Seconds of one call of kubectl drain; the rollout may have stopped meanwhile."""
 ANSWER_S = 60.0
+PATIENCE_S = 60.0
+"""Seconds in which a failed call is repeated: a rollout restarts API servers, which refuse
+connections, or users whose rights they have not read yet."""
+AGAIN_AFTER_S = 2.0
 REMIND_S = 600.0
 LONGEST = 300
 """Characters of a message of kubectl that are shown."""
@@ -42,7 +48,7 @@ class Seen:
     exists: bool = False
     cordoned: bool = False
     mark: str = ""
-    """The reason of the rollout that cordoned it; "" if another program or a person did."""
+    """The reason, if Lockstep cordoned it; "" if another program or a person did."""
     ready: bool = False
     version: str = ""
     """Version of the kubelet, such as v1.34.4."""
@@ -50,7 +56,7 @@ class Seen:
     @property
     def ours(self) -> bool:
         """Whether a rollout has cordoned it."""
-        return self.cordoned and bool(self.mark)
+        return self.cordoned and self.mark.startswith(ROLLOUTS)
 
 
 def parsed(text: str) -> Seen:
@@ -109,13 +115,26 @@ class Pods:
             return worked, list(output.stdout_lines if worked else output.stderr_lines)
         raise Unanswered(f"no head of Kubernetes' control plane answered ({'; '.join(why)})")
 
+    def said(self, command: str) -> str:
+        """Return the output of kubectl, which may fail for a minute.
+
+        Raises:
+            Unanswered: no head answered, or kubectl failed until the end of the minute.
+        """
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            worked, lines = self.kubectl(command)
+            if worked:
+                return "\n".join(lines)
+            if time.monotonic() > until:
+                raise Unanswered(f"kubectl {' '.join(command.split()[:2])}: {_last(lines)}")
+            time.sleep(AGAIN_AFTER_S)
+
     def look(self) -> Seen:
         """Read the Node object. Raises Unanswered."""
-        worked, lines = self.kubectl(f"get node {self._name} --ignore-not-found --output json")
-        if not worked:
-            raise Unanswered(f"kubectl get node: {_last(lines)}")
+        text = self.said(f"get node {self._name} --ignore-not-found --output json")
         try:
-            found = parsed("\n".join(lines))
+            found = parsed(text)
         except (ValueError, KeyError) as error:
             raise Unanswered(f"kubectl get node: not understood ({error!r})") from error
         self.ours = found.ours
@@ -218,11 +237,7 @@ class Pods:
             "metadata": {"annotations": annotations},
             "spec": {"unschedulable": unschedulable},
         }
-        worked, lines = self.kubectl(
-            f"patch node {self._name} --type=merge --patch {shlex.quote(json.dumps(patch))}"
-        )
-        if not worked:
-            raise Unanswered(f"kubectl patch node: {_last(lines)}")
+        self.said(f"patch node {self._name} --type=merge --patch {shlex.quote(json.dumps(patch))}")
 
 
 def unready(pods: Pods | None) -> str:
