@@ -174,7 +174,7 @@ def _selinux(value: object) -> object:
     raise ValueError(f'"enforcing" or "permissive"{why if value == "disabled" else ""}')
 
 
-def _matching(pattern: str, allowed: str) -> AfterValidator:
+def matching(pattern: str, allowed: str) -> AfterValidator:
     """Return a validator that rejects text that does not match a pattern.
 
     The text is later written into files and shell commands.
@@ -228,7 +228,7 @@ def _duration(value: str) -> str:
 
 Folder = Annotated[
     str,
-    _matching(r"/.*", "an absolute path, beginning with / or ~"),
+    matching(r"/.*", "an absolute path, beginning with / or ~"),
     BeforeValidator(lambda value: os.path.expanduser(_text(value))),
 ]
 Address = Annotated[
@@ -262,7 +262,7 @@ NodeRange = Annotated[
 ]
 DomainName = Annotated[
     str,
-    _matching(
+    matching(
         # RFC 1123, 2.1; the whole name has at most 253 characters, and a host name up to 63.
         r"(?=.{1,189}$)[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
         r"(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*",
@@ -289,58 +289,56 @@ NumaNode = Annotated[int, Field(ge=0, le=1023)]
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
 SelinuxMode = Annotated[Literal["enforcing", "permissive"], BeforeValidator(_selinux)]
 Locale = Annotated[
-    str, _matching(r"[A-Za-z_]+\.UTF-8(@[a-z]+)?", "a UTF-8 locale such as C.UTF-8 or en_US.UTF-8")
+    str, matching(r"[A-Za-z_]+\.UTF-8(@[a-z]+)?", "a UTF-8 locale such as C.UTF-8 or en_US.UTF-8")
 ]
 PciAddress = Annotated[
     str,
-    _matching(
+    matching(
         r"([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", "a PCI address such as 0000:3b:00.0"
     ),
 ]
 SysctlValue = Annotated[
     str,
-    _matching(
+    matching(
         r"[!-~]+([ \t][!-~]+)*", "a value on one line, with a single space or tab between words"
     ),
 ]
 PackageVersion = Annotated[
-    str, _matching(r"[A-Za-z0-9.+:~^_-]+", "an exact package version (deb-version(7))")
+    str, matching(r"[A-Za-z0-9.+:~^_-]+", "an exact package version (deb-version(7))")
 ]
 ChartRepository = Annotated[
     str,
-    _matching(
+    matching(
         r"(https?|oci)://[A-Za-z0-9._~:/@%\[\]-]*[A-Za-z0-9\]]",
         "a repository of Helm charts, without / at its end, such as oci://registry.example.net/a",
     ),
 ]
 ChartVersion = Annotated[
     str,
-    _matching(r"v?\d+\.\d+\.\d+([-+][A-Za-z0-9.+-]+)?", "one version, such as v26.7.0: no range"),
+    matching(r"v?\d+\.\d+\.\d+([-+][A-Za-z0-9.+-]+)?", "one version, such as v26.7.0: no range"),
 ]
 Upstream = Annotated[
     str,
-    _matching(
+    matching(
         r"\d+(\.[A-Za-z0-9]+)+", "an upstream version (no epoch, no revision), such as 550.163.01"
     ),
 ]
 ModuleOption = Annotated[
     str,
-    _matching(r"NVreg_[A-Za-z0-9]+", "a parameter of the nvidia kernel module, such as NVreg_..."),
+    matching(r"NVreg_[A-Za-z0-9]+", "a parameter of the nvidia kernel module, such as NVreg_..."),
 ]
-CudaRelease = Annotated[str, _matching(r"\d+\.\d+", "a release such as 12.4")]
+CudaRelease = Annotated[str, matching(r"\d+\.\d+", "a release such as 12.4")]
 CufileName = Annotated[str, AfterValidator(_cufile_name)]
-CufileText = Annotated[str, _matching(r"[A-Za-z0-9._:/@%+*-]+", "a text without blanks and quotes")]
+CufileText = Annotated[str, matching(r"[A-Za-z0-9._:/@%+*-]+", "a text without blanks and quotes")]
 CufileItem = Annotated[StrictInt, Field(ge=0, le=(1 << 53) - 1)] | CufileText
 CufileValue = StrictBool | CufileItem
 MigProfile = Annotated[
     str,
-    _matching(
-        r"\d+g\.\d+gb(\+me(\.all)?|\+gfx|-me)?", "a profile name from `nvidia-smi mig -lgip`"
-    ),
+    matching(r"\d+g\.\d+gb(\+me(\.all)?|\+gfx|-me)?", "a profile name from `nvidia-smi mig -lgip`"),
 ]
 GpuName = Annotated[
     str,
-    _matching(
+    matching(
         # Slurm's type is made of it, in lower case and with underscores.
         r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,94}",
         "a model of the catalogue such as h100, or the name that nvidia-smi prints, such as "
@@ -348,11 +346,11 @@ GpuName = Annotated[
     ),
 ]
 NvLinks = Annotated[
-    str, _matching(r"(\d+ x \d+(\.\d+)? GB/s)?", 'links, such as "18 x 26.562 GB/s"')
+    str, matching(r"(\d+ x \d+(\.\d+)? GB/s)?", 'links, such as "18 x 26.562 GB/s"')
 ]
 PublicKey = Annotated[
     str,
-    _matching(
+    matching(
         # RFC 9580, 6.2: headers such as "Comment: ...", an empty line, lines of base64.
         r"(\s*-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
         r"([A-Za-z]+: [A-Za-z0-9 .,:;()<>@/_+-]*\n)*([A-Za-z0-9+/=]*[ \t]*\n)+"
@@ -364,7 +362,7 @@ PublicKey = Annotated[
 Certificate = Annotated[str, AfterValidator(_certificate)]
 Uri = Annotated[
     str,
-    _matching(
+    matching(
         # The characters of RFC 3986 that are no syntax of sources.list(5), yum.conf(5) or a shell,
         # and the two variables of dnf (dnf.conf(5), REPOSITORY OPTIONS).
         r"(https?://|file:/)([A-Za-z0-9._~:/@!,+%\[\]-]|\$(releasever|basearch)(?![A-Za-z0-9_]))+",
@@ -372,25 +370,25 @@ Uri = Annotated[
         "%20",
     ),
 ]
-Word = Annotated[str, _matching(r"[A-Za-z0-9./_~+-]+", "one word of letters, digits and ./_~+-")]
-HostName = Annotated[str, _matching(r"[A-Za-z0-9:][A-Za-z0-9._:-]*", "a host name or an address")]
+Word = Annotated[str, matching(r"[A-Za-z0-9./_~+-]+", "one word of letters, digits and ./_~+-")]
+HostName = Annotated[str, matching(r"[A-Za-z0-9:][A-Za-z0-9._:-]*", "a host name or an address")]
 UserName = Annotated[
     str,
-    _matching(
+    matching(
         # useradd(8), and the longer forms of directory services: user@domain, DOMAIN\\user.
         r"[A-Za-z_][A-Za-z0-9_.@\\-]{0,254}\$?",
         "the name of an account: letters, digits and ._-@",
     ),
 ]
 SiteRuleId = Annotated[
-    str, _matching(r"site\.[a-z0-9_]+", "'site.' followed by a name, such as site.scratch_mounted")
+    str, matching(r"site\.[a-z0-9_]+", "'site.' followed by a name, such as site.scratch_mounted")
 ]
 FirmwareVersion = Annotated[
-    str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]*", "a version such as 28.43.2026")
+    str, matching(r"[A-Za-z0-9][A-Za-z0-9._-]*", "a version such as 28.43.2026")
 ]
 SlurmTime = Annotated[
     str,
-    _matching(
+    matching(
         r"UNLIMITED|INFINITE|\d{1,9}(-\d{1,9})?(:\d{1,9}){0,2}",
         "UNLIMITED, minutes, hours:minutes:seconds or days-hours:minutes:seconds",
     ),

@@ -14,15 +14,22 @@ from pydantic import Field
 from lockstep.spec.fields import (
     Address,
     DomainName,
-    Folder,
     Model,
     Network_,
     Upstream,
     Uri,
+    matching,
 )
 from lockstep.spec.kubernetes_control import Certificates, Snapshots
 from lockstep.spec.kubernetes_gpus import KubernetesGpus
-from lockstep.spec.kubernetes_objects import Audit, Namespace, ObjectName, PriorityClass, User
+from lockstep.spec.kubernetes_objects import (
+    Audit,
+    Namespace,
+    ObjectName,
+    PriorityClass,
+    User,
+    VolumeFolder,
+)
 
 SERIES = ("1.33", "1.34")
 """The minor versions whose settings were looked up, and tried in the lab."""
@@ -32,14 +39,21 @@ PACKAGES = ("kubeadm", "kubectl", "kubelet")
 """Packages that have Kubernetes' version."""
 
 
+ImageTag = Annotated[
+    str,
+    matching(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "a tag of an image, such as 3.10.1"),
+]
+"""As the OCI Distribution Specification has it (Pulling manifests, reference)."""
+
+
 class ImageTags(Model):
     """Tags of the images that do not have Kubernetes' version; None: kubeadm's own choice."""
 
-    etcd: str | None = None
+    etcd: ImageTag | None = None
     """Tag of registry.k8s.io/etcd."""
-    coredns: str | None = None
+    coredns: ImageTag | None = None
     """Tag of registry.k8s.io/coredns/coredns."""
-    pause: str = "3.10.1"
+    pause: ImageTag = "3.10.1"
     """Tag of registry.k8s.io/pause, which containerd starts for each pod."""
 
 
@@ -101,7 +115,7 @@ class Kubernetes(Model):
     """Users, and what they may do."""
     priority_classes: Mapping[ObjectName, PriorityClass] = Field(default_factory=dict)
     """Name -> how important pods with it are."""
-    storage_path: Folder | None = None
+    storage_path: VolumeFolder | None = None
     """Folder of each node, on its scratch disk, for volumes of pods: the default storage class
     "local-path" makes them there. None: there is no default storage class."""
     audit: Audit | None = Audit()

@@ -5,27 +5,16 @@ Names and limits are those of Kubernetes' API (reference of Kubernetes 1.34).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from lockstep.spec.fields import Model
-
-
-def _matching(pattern: str, allowed: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if re.fullmatch(pattern, value, re.ASCII) is None:
-            raise ValueError(allowed)
-        return value
-
-    return AfterValidator(check)
-
+from lockstep.spec.fields import Model, matching
 
 ObjectName = Annotated[
     str,
-    _matching(
+    matching(
         # RFC 1123, as the names of namespaces (Kubernetes, Object Names and IDs).
         r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?",
         "a name of lower-case letters, digits and '-' (not first or last), at most 63 characters",
@@ -33,24 +22,32 @@ ObjectName = Annotated[
 ]
 ResourceName = Annotated[
     str,
-    _matching(
+    matching(
         r"[a-z0-9][a-z0-9.-]*(/[A-Za-z0-9._-]+)?",
         "a resource such as pods, requests.cpu or requests.nvidia.com/gpu",
     ),
 ]
 Quantity = Annotated[
     str,
-    _matching(
+    matching(
         r"\d{1,18}(\.\d{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?",
         'a quantity as text, such as "16" or "64Gi"',
     ),
 ]
 UserName = Annotated[
     str,
-    _matching(
+    matching(
         # Kubernetes' own users and groups begin with "system:".
         r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}",
         "a name of letters, digits and ._@-, at most 63 characters",
+    ),
+]
+VolumeFolder = Annotated[
+    str,
+    matching(
+        # It is an argument of a shell script in the pods that make and remove volumes.
+        r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+",
+        "an absolute path of letters, digits and ._-, such as /scratch/volumes",
     ),
 ]
 Access = Literal["view", "edit", "admin"]

@@ -1,7 +1,7 @@
 """What CI runs: all of ``make test``, then one part of the slower suites.
 
-CI has no time for all parts. The number of commits decides which part runs, so that any twelve
-commits in a row run all of them; LOCKSTEP_CI_SUITES overrides this choice.
+CI has no time for all parts. The number of commits decides which part runs, so that as
+many commits in a row as there are parts run all of them; LOCKSTEP_CI_SUITES overrides this choice.
 """
 
 from __future__ import annotations

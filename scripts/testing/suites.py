@@ -82,6 +82,7 @@ SLOW_PARTS = {
         "slow-pods": ("test_kubernetes", "test_kubernetes_gpus"),
         "slow-pods-drifts": ("test_kubernetes_drifts",),
         "slow-pods-killed": ("test_kubernetes_killed",),
+        "slow-pods-upgrade": ("test_kubernetes_upgrade",),
     }.items()
 }
 """The slow suite in parts of about ten minutes each."""

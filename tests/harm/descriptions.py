@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from tests.spec import racks
+from tests.spec.kubernetes_example import with_both
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,6 +216,33 @@ def _rocky() -> dict[str, Any]:
     return wanted
 
 
+def _pods() -> dict[str, Any]:
+    """Slurm and Kubernetes in one cluster, with each of Kubernetes' settings."""
+    wanted = with_both()
+    wanted["scheduler"][1] |= {
+        "dns_domain": "pods.example.net",
+        "api_port": 6443,
+        "network": "routed",
+        "registry_mirror": "https://mirror.example.net",
+        "images": {"etcd": "3.6.5-0", "coredns": "v1.12.1", "pause": "3.10.1"},
+        "kubelet": {
+            "max_pods": 100,
+            "topology_policy": "best-effort",
+            "image_gc_high_percent": 80,
+            "image_gc_low_percent": 70,
+            "log_max_size_mib": 10,
+            "log_max_files": 3,
+        },
+        "gpus": {
+            "deploy": "operands",
+            "chart_repository": "oci://charts.example.net/nvidia",
+            "chart_version": "0.19.3",
+            "plain_http": True,
+        },
+    }
+    return wanted
+
+
 @cache
 def bases() -> tuple[Base, ...]:
     """All descriptions from which mutations start."""
@@ -226,4 +254,10 @@ def bases() -> tuple[Base, ...]:
         Base("everything", _everything(), prod),
         Base("rocky", _rocky(), str(ROOT / "inventories/lab.py")),
         Base("racks", _racks(), str(ROOT / "tests/spec/racks.py")),
+        Base(
+            "kubernetes",
+            _of_inventory("kubernetes"),
+            str(ROOT / "inventories/kubernetes.py"),
+        ),
+        Base("pods", _pods(), str(ROOT / "tests/spec/kubernetes_example.py")),
     )
