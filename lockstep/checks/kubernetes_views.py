@@ -205,9 +205,34 @@ def allocatable_expected(view: View) -> dict[str, JsonValue]:
     for size, nodes in hardware.hugepages.items() if own_kernel(view) else ():
         found[_resource(size)] = sum(nodes.values()) * int(quantity(f"{size}i") / MIB)
     gpu = view.plan.gpu
-    if gpu is not None and not gpu.mig and has_gpus(view.plan):
+    if gpu is not None and offers_gpus(view):
         found[GPU] = float(gpu.count)
     return found
+
+
+def offers_gpus(view: View) -> bool:
+    """Return whether the kubelet of a node has whole GPUs from a device plugin."""
+    gpu = view.plan.gpu
+    return concerned(view) and gpu is not None and not gpu.mig and has_gpus(view.plan)
+
+
+def knows_nodes(view: View) -> bool:
+    """Return whether the rules judge here which nodes the API server has: on one head."""
+    return concerned(view) and control_planes(view.plan)[0].name == view.plan.name
+
+
+def _unknown(view: View, nodes: Items) -> Items:
+    members = {name for name, node in view.plan.cluster.nodes.items() if node.runs_kubelet}
+    return {name: "a Node object" for name in nodes if name not in members}
+
+
+unknown_nodes = made("kubernetes.nodes", _unknown)
+"""The Node objects that no node of the description has."""
+
+
+def unknown_expected(view: View) -> dict[str, JsonValue]:
+    """Return that the description has a node of each of these names."""
+    return dict.fromkeys(unknown_nodes(view), "a node of Kubernetes in the description")
 
 
 def labels_of(view: View, entry: dict[str, JsonValue]) -> Items:

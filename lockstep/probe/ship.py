@@ -25,8 +25,9 @@ from lockstep.node.record.of_roles import for_a_role
 from lockstep.probe import parts
 from lockstep.probe.lines import ProbeFormatError
 
-LARGEST_COMMAND = 115_000
-"""Maximum length of the command, in bytes. Linux rejects a single argument longer than 128 KiB."""
+LARGEST_COMMAND = 120_000
+"""Maximum length of the command, in bytes. Linux rejects a single argument longer than 128 KiB
+(execve(2), MAX_ARG_STRLEN); the rest is for the words of sudo and of shells around it."""
 
 LARGEST_PIECE = 115_000
 """Characters of a program in one command. Up to three shells quote the quotes in it once more."""

@@ -80,7 +80,7 @@ SLOW_PARTS = {
         "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),
         "slow-pods": ("test_kubernetes", "test_kubernetes_gpus"),
-        "slow-pods-drifts": ("test_kubernetes_drifts",),
+        "slow-pods-drifts": ("test_kubernetes_drifts", "test_kubernetes_objects"),
         "slow-pods-killed": ("test_kubernetes_killed",),
         "slow-pods-upgrade": ("test_kubernetes_upgrade",),
     }.items()

@@ -70,6 +70,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
             if head
             else {}
         ),
+        **({} if head else {"kubernetes.gpus": {f"gpu{n}": "healthy" for n in range(8)}}),
         "kubernetes.manifests": {},
         "kubernetes.objects": {},
         "kubernetes.releases": {one.source: one.planned for one in releases(node)},

@@ -17,6 +17,7 @@ from tests.checks.recorded import REMOVED
 
 HEAD, NODE = "head1", "worker3"
 NODES, CONFIG = "kubernetes.nodes", "kubernetes.kubelet_config"
+GPUS, UNKNOWN = "kubernetes.gpus", "kubernetes.unknown_node"
 STOPPED = {**recorded.RUNNING, "active": "inactive", "sub": "dead"}
 PKI = "/etc/kubernetes/pki"
 PLUGIN = "gpu-operator/gpus"
@@ -54,6 +55,7 @@ OF_NODES: tuple[tuple[str, str, tuple[str, ...], Any, str, str], ...] = (
     ("static_pods", HEAD, ("etcd",), REMOVED, "etcd", "absent"),
     ("static_pods", HEAD, ("kube-scheduler",), ["x:1"], "kube-scheduler", "x:1"),
     ("kube_proxy", NODE, (), "iptables", "", "iptables"),
+    ("gpus", NODE, ("gpu3",), "unhealthy", "gpu3", "unhealthy"),
     ("manifests", HEAD, ("kube-apiserver",), "missing", "kube-apiserver", "missing"),
     ("releases", HEAD, (PLUGIN,), {"status": "missing"}, PLUGIN, "status missing"),
     ("releases", HEAD, (PLUGIN, "values"), "differ", PLUGIN, "values differ"),
@@ -108,7 +110,7 @@ def test_one_change_on_a_node(
 
 
 def test_every_rule_of_kubernetes_is_broken_here() -> None:
-    broken = {f"kubernetes.{rule}" for rule, *_ in (*ENTRIES, *OF_NODES)} | {CONFIG}
+    broken = {f"kubernetes.{rule}" for rule, *_ in (*ENTRIES, *OF_NODES)} | {CONFIG, UNKNOWN}
     assert broken == {rule.id for rule in all_rules() if rule.id.startswith("kubernetes.")}
 
 
@@ -116,6 +118,33 @@ def test_a_lost_gpu_is_the_cause_of_one_that_kubernetes_lacks() -> None:
     start = changed(HEAD, NODES, (NODE, "allocatable", "nvidia.com/gpu"), "7")
     found = findings(recorded.mutated(start, NODE, "gpu.count", (), 7))
     assert "kubernetes.allocatable" not in {one.rule for one in found}
+
+
+def test_a_gpu_that_the_device_plugin_gave_up_is_named() -> None:
+    start = changed(HEAD, NODES, (NODE, "allocatable", "nvidia.com/gpu"), "7")
+    start = recorded.mutated(start, HEAD, NODES, (NODE, "conditions", "LockstepHealthy"), "False")
+    found = recorded.only(findings(recorded.mutated(start, NODE, GPUS, ("gpu3",), "unhealthy")))
+    assert (found.rule, found.node, found.device) == (GPUS, NODE, "gpu3")
+    # The driver's own message says more.
+    start = recorded.mutated(start, NODE, GPUS, ("gpu3",), "unhealthy")
+    address = start.views[NODE].items("gpu.pci_bus_id")["gpu3"]
+    slot = str(address)[-12:].rpartition(".")[0].lower()
+    found = recorded.only(findings(recorded.mutated(start, NODE, "driver.xid", (slot,), [79])))
+    assert (found.rule, found.device) == ("gpu.xid", "gpu3")
+
+
+def test_a_device_plugin_that_does_not_run_is_one_finding() -> None:
+    start = changed(HEAD, NODES, (NODE, "allocatable", "nvidia.com/gpu"), "0")
+    found = recorded.only(findings(recorded.mutated(start, NODE, GPUS, (), REMOVED)))
+    assert (found.rule, found.node) == ("kubernetes.allocatable", NODE)
+
+
+def test_the_object_of_a_node_that_left_the_description_is_named() -> None:
+    nodes = cluster.consistent().views[HEAD].items(NODES)
+    found = recorded.only(findings(changed(HEAD, NODES, ("worker99",), nodes[NODE])))
+    assert (found.rule, found.node, found.device) == (UNKNOWN, HEAD, "worker99")
+    assert "delete node worker99" in found.repair
+    assert "{" not in found.repair
 
 
 def test_days_decide_how_severe_the_end_of_a_certificate_is() -> None:
@@ -139,6 +168,7 @@ def test_days_decide_how_severe_the_end_of_a_certificate_is() -> None:
         (HEAD, "kubernetes.releases"),
         *((NODE, f"kubernetes.{one}") for one in ("routes", "certificates", "static_pods")),
         (NODE, "kubernetes.kube_proxy"),
+        (NODE, "kubernetes.gpus"),
     ],
 )
 def test_what_was_not_read_is_never_fine(node: str, reading: str) -> None:

@@ -3,65 +3,21 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from tests.lab.kubectl import BUSYBOX, READY_S, Kubernetes, pod
 from tests.lab.labs import Lab
 
 pytestmark = [pytest.mark.slow]
 
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout=30s"
-IMAGE = "docker.io/library/busybox:1.37"
-SLEEP = ["/bin/busybox", "sleep", "3600"]
-BUSYBOX = "/bin/busybox"
 SPACE = "smoke"
-READY_S = 90
-
-
-class Kubernetes:
-    """kubectl on the head, in a namespace of its own."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-
-    def run(self, words: str, check: bool = True, stdin: str | None = None) -> str:
-        script = f"{KUBECTL} -n {SPACE} {words}"
-        done = self.lab.lab("run", "head", "--", "sh", "-c", script, check=check, stdin=stdin)
-        return done.stdout if check else done.stdout + done.stderr
-
-    def apply(self, *objects: dict[str, Any]) -> None:
-        self.run(
-            "apply -f -", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
-        )
-
-    def get(self, words: str) -> Any:
-        return json.loads(self.run(f"get {words} -o json"))
-
-    def eventually(self, words: str, expected: str, within_s: float = READY_S) -> None:
-        """Wait until a command prints a text."""
-        deadline = time.monotonic() + within_s
-        while expected not in (said := self.run(words, check=False)):
-            assert time.monotonic() < deadline, said
-            time.sleep(1)
-
-
-def pod(name: str, command: list[str] | None = None, **spec: Any) -> dict[str, Any]:
-    container = {"name": "main", "image": IMAGE, "command": command or SLEEP}
-    container |= spec.pop("container", {})
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec},
-    }
 
 
 @pytest.fixture(scope="module")
 def kubernetes(pods: Lab) -> Iterator[Kubernetes]:
-    found = Kubernetes(pods)
+    found = Kubernetes(pods, SPACE)
     found.run(f"create namespace {SPACE}")
     try:
         yield found

@@ -6,12 +6,15 @@ software repairs are undone by a person's command, which the finding names.
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
+from tests.lab.kubectl import fetched
 from tests.lab.labs import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -22,8 +25,11 @@ ON_SYSTEM = f"{KUBECTL} -n kube-system"
 DROP_IN = "/etc/kubernetes/kubelet.conf.d/50-lockstep.conf"
 CNI = "/etc/cni/net.d/10-lockstep.conflist"
 ROUTES = "/etc/lockstep/pod-routes"
+API_SERVER = "/etc/kubernetes/lockstep-apiserver"
 MANIFESTS = "/etc/kubernetes/manifests"
 CLASS = "lockstep/hardware-class"
+ALERT_S = 60
+"""The longest time between a fault and its alert: intervals of scraping and of rules."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,36 @@ DRIFTS = (
           f"{KUBECTL} create configmap old && {KUBECTL} label configmap old "
           "app.kubernetes.io/managed-by=lockstep",
           "kubernetes.objects", "head", "ConfigMap default/old"),
+    Drift("quota of the description edited", "head",
+          f"{KUBECTL} -n vision patch resourcequota lockstep --type merge "
+          """-p '{"spec":{"hard":{"pods":"500"}}}'""",
+          "kubernetes.objects", "head", "ResourceQuota vision/lockstep"),
+    Drift("rights of a user removed", "head",
+          f"{KUBECTL} -n vision delete rolebinding ada-edit",
+          "kubernetes.objects", "head", "RoleBinding vision/ada-edit"),
+    Drift("level of Pod Security lowered", "head",
+          f"{KUBECTL} label --overwrite namespace speech "
+          "pod-security.kubernetes.io/enforce=privileged",
+          "kubernetes.objects", "head", "Namespace speech"),
+    Drift("no default storage class", "head",
+          f"{KUBECTL} annotate --overwrite storageclass local-path "
+          "storageclass.kubernetes.io/is-default-class=false",
+          "kubernetes.objects", "head", "StorageClass local-path"),
+    Drift("priority class removed", "head", f"{KUBECTL} delete priorityclass batch",
+          "kubernetes.objects", "head", "PriorityClass batch"),
+    Drift("device plugin edited", "head",
+          f"{KUBECTL} -n gpu-operator set env daemonset/gpus-nvidia-device-plugin "
+          "MIG_STRATEGY=single",
+          "kubernetes.releases", "head",
+          "gpu-operator/gpus DaemonSet gpu-operator/gpus-nvidia-device-plugin"),
+    Drift("encryption of Secrets edited", "head", f"echo '# mine' >>{API_SERVER}/encryption.yaml",
+          "file.content", "head", f"{API_SERVER}/encryption.yaml"),
+    Drift("rules of the audit log edited", "head", f"echo '# mine' >>{API_SERVER}/audit.yaml",
+          "file.content", "head", f"{API_SERVER}/audit.yaml"),
+    Drift("arguments of a static pod edited", "head",
+          "sed -i s/--leader-elect=true/--leader-elect=false/ "
+          f"{MANIFESTS}/kube-controller-manager.yaml",
+          "kubernetes.manifests", "head", "kube-controller-manager"),
     Drift("node cordoned", "head", f"{KUBECTL} cordon worker2", "kubernetes.node", "worker2",
           undo=f"{KUBECTL} uncordon worker2"),
     Drift("node with a taint", "head", f"{KUBECTL} taint node worker1 mine=1:PreferNoSchedule",
@@ -130,6 +166,21 @@ def pods() -> Iterator[Lab]:
             lab.lab("down")
 
 
+def wait_for_alert(lab: Lab, name: str, node: str) -> None:
+    """Wait until Prometheus' API has an alert for a node; it fires minutes later."""
+    address = lab.on(
+        "head", f"{KUBECTL} get node head -o jsonpath='{{.status.addresses[0].address}}'"
+    )
+    deadline = time.monotonic() + ALERT_S
+    while True:
+        answer = json.loads(fetched(lab, f"http://[{address}]:9090/api/v1/alerts"))
+        found = [one["labels"] for one in answer["data"]["alerts"]]
+        if (name, node) in {(one["alertname"], one.get("node")) for one in found}:
+            return
+        assert time.monotonic() < deadline, found
+        time.sleep(2)
+
+
 def test_each_drift_is_named_and_one_deploy_repairs_them(pods: Lab) -> None:
     assert pods.check().named == set()
     for drift in DRIFTS:
@@ -152,14 +203,15 @@ def test_each_drift_is_named_and_one_deploy_repairs_them(pods: Lab) -> None:
 def test_a_lost_route_is_made_again(pods: Lab) -> None:
     pods.on("worker1", "ip -6 route flush proto 76")
     found = pods.check().findings
-    assert {(one["rule"], one["node"]) for one in found} == {("kubernetes.routes", "worker1")}
+    assert {(one["rule"], one.get("node")) for one in found} == {("kubernetes.routes", "worker1")}
     assert pods.deploy().status == 0
     assert pods.check().named == set()
 
 
-def test_a_stopped_kubelet_is_one_finding(pods: Lab) -> None:
+def test_a_stopped_kubelet_is_one_finding_and_an_alert(pods: Lab) -> None:
     pods.on("worker1", "systemctl stop kubelet")
     assert pods.check().named == {("unit.active", "worker1", "kubelet.service")}
+    wait_for_alert(pods, "KubeletDown", "worker1")
     assert pods.deploy().status == 0
     assert pods.check_once_read().named == set()
 
@@ -175,6 +227,19 @@ def test_a_running_kubelet_with_other_settings_is_named(pods: Lab) -> None:
         pods.on("worker1", f"rm {later}; systemctl restart kubelet")
     pods.on("head", f"{KUBECTL} wait --for=condition=Ready node/worker1 --timeout=60s")
     assert pods.check_once_read().named == set()
+
+
+def test_the_object_of_a_node_that_left_is_named(pods: Lab) -> None:
+    node = '{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker9"}}'
+    pods.on("head", f"echo '{node}' | {KUBECTL} create -f -")
+    try:
+        checked = pods.check()
+        assert checked.named == {("kubernetes.unknown_node", "head", "worker9")}
+        (repair,) = {one["repair"] for one in checked.findings}
+    finally:
+        pods.on("head", f"{KUBECTL} delete node worker9")
+    assert "delete node worker9" in repair
+    assert pods.check().named == set()
 
 
 def test_a_lost_gpu_takes_the_node_out_of_service(pods: Lab) -> None:

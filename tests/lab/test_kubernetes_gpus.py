@@ -86,14 +86,40 @@ def test_pods_see_their_own_gpus_and_no_others(started: Lab) -> None:
     assert "Insufficient nvidia.com/gpu" in kubectl(started, "describe pod nine")
 
 
-def test_a_gpu_with_a_fatal_error_is_not_given_to_pods(started: Lab) -> None:
+def health(lab: Lab) -> dict[str, Any]:
+    """The condition that the node check sets, and whether the node takes pods."""
+    node = json.loads(kubectl(lab, f"get node {NODE} -o json"))
+    rows = {row["type"]: row for row in node["status"]["conditions"]}
+    condition = rows.get("LockstepHealthy", {})
+    found = {name: condition.get(name) for name in ("status", "reason", "message")}
+    return {**found, "cordoned": node["spec"].get("unschedulable", False)}
+
+
+def test_a_gpu_with_a_fatal_error_is_named_and_not_given_to_pods(started: Lab) -> None:
     started.lab("gpu", NODE, "--gpu", "3", "--set", "xid=79")
     try:
         wait_for(started, {"nvidia.com/gpu": "7"})
+        started.node_check(NODE)
+        assert health(started) == {
+            "status": "False",
+            "reason": "NodeCheckFailed",
+            "message": "lockstep: kubernetes.gpus gpu3: found unhealthy, expected healthy",
+            "cordoned": True,
+        }
+        # What Kubernetes offers, the condition and the cordon are parts of the cause.
+        assert started.check().named == {("kubernetes.gpus", NODE, "gpu3")}
     finally:
         started.lab("gpu", NODE, "--gpu", "3", "--set", "xid=none")
         kubectl(started, f"-n {SYSTEM} rollout restart daemonset")
     wait_for(started, {"nvidia.com/gpu": "8"})
+    started.node_check(NODE)
+    assert health(started) == {
+        "status": "True",
+        "reason": "NodeCheckPassed",
+        "message": "the node check found no failure",
+        "cordoned": False,
+    }
+    assert started.check().named == set()
 
 
 def test_what_somebody_changed_in_a_release_is_repaired(started: Lab) -> None:

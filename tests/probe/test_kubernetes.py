@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from typing_extensions import override
 
 from lockstep.certificates import PEM, completed
-from lockstep.node.readers import kubernetes
+from lockstep.node.readers import kubernetes, kubernetes_devices
 from lockstep.node.readers.reading import Unread
 from lockstep.roles.kubernetes_node import PROTOCOL
 from tests.probe.test_collect import Node, node
@@ -215,6 +215,44 @@ def test_routes_are_those_with_lockstep_s_protocol(node: Node) -> None:
     rows = '[{"dst":"fd00:1::/80","gateway":"fd00::7","dev":"eno1"}]'
     node.tool("ip", f"case \"$*\" in *-6*'proto 76'*) echo '{rows}';; *) echo '[]';; esac")
     assert readings(node)["routes"] == {"value": {"fd00:1::/80": "fd00::7"}}
+
+
+GPU = "nvidia.com/gpu"
+
+
+def offered(node: Node, content: str | None) -> Any:
+    """Return the reading of two GPUs, with this content of the kubelet's file."""
+    if content is not None:
+        node.file(kubernetes_devices.CHECKPOINT, content)
+    return kubernetes_devices.offered({"gpu0": "GPU-a", "gpu1": "GPU-b"})
+
+
+def checkpoint(registered: dict[str, list[str]]) -> str:
+    return json.dumps({"Data": {"PodDeviceEntries": None, "RegisteredDevices": registered}})
+
+
+def test_gpus_that_the_kubelet_may_give_to_pods(node: Node) -> None:
+    both = offered(node, checkpoint({GPU: ["GPU-b", "GPU-a"]}))
+    assert both == {"gpu0": "healthy", "gpu1": "healthy"}
+    one = offered(node, checkpoint({GPU: ["GPU-b::0", "GPU-b::1"]}))
+    assert one == {"gpu0": "unhealthy", "gpu1": "healthy"}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "no such file"),
+        ("", "has no RegisteredDevices"),
+        ("{}", "has no RegisteredDevices"),
+        (checkpoint({}), "no device plugin has told"),
+        (checkpoint({GPU: []}), "no device plugin has told"),
+        (checkpoint({"other/gpu": ["x"]}), "no device plugin has told"),
+    ],
+)
+def test_gpus_of_which_the_kubelet_knows_nothing(node: Node, content: str | None, why: str) -> None:
+    found = offered(node, content)
+    assert isinstance(found, Unread)
+    assert why in str(found)
 
 
 def test_kube_proxy_tells_its_mode(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,13 @@ from lockstep.checks.kubernetes_views import (
     changed_objects,
     concerned,
     configured,
+    knows_nodes,
     labels_expected,
     labels_of,
     manifests_expected,
     objects_expected,
     of_entry,
+    offers_gpus,
     releases_expected,
     releases_of,
     route_items,
@@ -31,6 +33,8 @@ from lockstep.checks.kubernetes_views import (
     static_pods_expected,
     taints_expected,
     taints_of,
+    unknown_expected,
+    unknown_nodes,
 )
 from lockstep.checks.rule import (
     CONTROL_PLANE,
@@ -40,7 +44,9 @@ from lockstep.checks.rule import (
     Cause,
     Effect,
     Kind,
+    Local,
     Look,
+    OnNode,
     Rule,
     Severities,
     Text,
@@ -48,7 +54,9 @@ from lockstep.checks.rule import (
     by_role,
     each,
     same,
+    same_device,
 )
+from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT
 from lockstep.plan.kubernetes import ADMIN_CONF, KUBELET_DROP_INS
 from lockstep.report import Severity
 
@@ -115,7 +123,10 @@ RULES = (
             # The node check sets the condition if the node fails these rules (Rule.on_node).
             *(
                 Cause(rules, of=Effect(tag=OURS))
-                for rules in ("gpu.*", "rdma.*", "driver.*", "hugepages", "memory.at_least")
+                for rules in (
+                    *("gpu.*", "rdma.*", "driver.*", "hugepages", "memory.at_least"),
+                    "kubernetes.gpus",
+                )
             ),
         ),
     ),
@@ -188,9 +199,54 @@ RULES = (
             Cause("kubernetes.releases", at=CONTROL_PLANE, of=Effect(device=GPU)),
             *(
                 Cause(rule, of=Effect(device=GPU))
-                for rule in ("gpu.count", "gpu.lost", "gpu.silent", "gpu.xid")
+                for rule in ("gpu.count", "gpu.lost", "gpu.silent", "gpu.xid", "kubernetes.gpus")
             ),
         ),
+    ),
+    Rule(
+        id="kubernetes.gpus",
+        claim="NVIDIA's device plugin says of every GPU of the node that it is healthy.",
+        why=(
+            "The plugin takes a GPU with a fatal Xid away from pods, and does not give it back "
+            "before the plugin starts again."
+        ),
+        blind="GPUs with MIG, and a plugin that does not run: kubernetes.allocatable.",
+        source="k8s-device-plugin, internal/plugin/server.go; kubelet_internal_checkpoint",
+        reading="kubernetes.gpus",
+        look=Look(devices=DEVICES),
+        expected=same("healthy"),
+        repair=by_hand(
+            "drain {node}, read the driver's errors there (journalctl -k -g Xid), and reset "
+            f"{{device}} or reboot; after a reset, restart the device plugin {KUBECTL} "
+            "-n gpu-operator delete pods --field-selector=spec.nodeName={node}"
+        ),
+        applies=offers_gpus,
+        on_node=OnNode(Local.HEALTH),
+        explained_by=(
+            *UNREAD_WITH_COUNT,
+            *same_device("gpu.xid", "gpu.recovery_action", "gpu.silent"),
+            Cause("kubernetes.allocatable", device=GPU, of=UNREAD),
+        ),
+    ),
+    Rule(
+        id="kubernetes.unknown_node",
+        claim="Every Node object belongs to a node of the description.",
+        why=(
+            "Kubernetes goes on planning for a node that is gone: its DaemonSets are never ready, "
+            "and Helm waits for them in vain."
+        ),
+        blind="Whether the machine still runs.",
+        source="Kubernetes API, Node; Kubernetes, Nodes",
+        reading="kubernetes.nodes",
+        look=Look(unknown_nodes),
+        expected=each(unknown_expected),
+        severity=WARNING,
+        repair=by_hand(
+            f"{KUBECTL} delete node {{device}}; on the machine, if it still runs: kubeadm reset "
+            "--force; if the node is to stay, add it to the description"
+        ),
+        applies=knows_nodes,
+        explained_by=not_asked("kubernetes.unknown_node"),
     ),
     Rule(
         id="kubernetes.labels",

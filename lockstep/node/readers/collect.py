@@ -51,7 +51,10 @@ MARKER = "LOCKSTEP-RECORD 1"
 OF_NVIDIA_SMI: tuple[Row, ...] = (
     (
         gpu.read_gpus,
-        ("gpu.count", "gpu.lost", "gpu.silent", "gpu.answered_in_s", *gpu_fields.GPU_READINGS),
+        (
+            *("gpu.count", "gpu.lost", "gpu.silent", "gpu.answered_in_s", "kubernetes.gpus"),
+            *gpu_fields.GPU_READINGS,
+        ),
     ),
     (gpu.read_mig_devices, ("gpu.mig.devices",)),
     (gpu.read_processes, ("gpu.processes",)),

@@ -30,6 +30,7 @@ from lockstep.node.readers.gpu_lost import (
     state,
     unreachable,
 )
+from lockstep.node.readers.kubernetes_devices import offered
 from lockstep.node.readers.reading import (
     NOT_SUPPORTED,
     OF_A_ROLE,
@@ -98,6 +99,7 @@ def read_gpus(request: Request, commands: Commands) -> Readings:
     overrule(readings, "gpu.inforom.checksum", "corrupted", faulty, gpus)
     overrule(readings, "gpu.recovery_action", "Reset", reset, gpus)
     count = {} if "gpu.count" in readings else {"gpu.count": len(gpus)}
+    readings["kubernetes.gpus"] = offered({gpu: row["uuid"] for gpu, row in gpus.items()})
     return {**readings, **count, "gpu.lost": lost, "gpu.answered_in_s": answered_in_s}
 
 

@@ -1,0 +1,75 @@
+"""kubectl on the head of a lab, as users of the cluster call it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from tests.lab.labs import Lab
+
+ADMIN_CONF = "/etc/kubernetes/admin.conf"
+IMAGE = "docker.io/library/busybox:1.37"
+BUSYBOX = "/bin/busybox"
+SLEEP = [BUSYBOX, "sleep", "3600"]
+READY_S = 90
+
+
+@dataclass(frozen=True)
+class Kubernetes:
+    """kubectl on the head, in one namespace."""
+
+    lab: Lab
+    namespace: str
+    conf: str = ADMIN_CONF
+    """The path of the kubeconfig on the head."""
+
+    def run(self, words: str, check: bool = True, stdin: str | None = None) -> str:
+        """Run kubectl; if it may fail, return also what it said on standard error."""
+        kubectl = f"kubectl --kubeconfig {self.conf} --request-timeout=30s -n {self.namespace}"
+        script = f"{kubectl} {words}"
+        done = self.lab.lab("run", "head", "--", "sh", "-c", script, check=check, stdin=stdin)
+        return done.stdout if check else done.stdout + done.stderr
+
+    def apply(self, *objects: dict[str, Any], check: bool = True) -> str:
+        """Apply objects, and return what kubectl said."""
+        items = {"kind": "List", "apiVersion": "v1", "items": objects}
+        return self.run("apply -f -", check=check, stdin=json.dumps(items))
+
+    def get(self, words: str) -> Any:
+        """Return an object, or a list of them."""
+        return json.loads(self.run(f"get {words} -o json"))
+
+    def ready(self, *names: str) -> None:
+        """Wait until pods are Ready."""
+        words = " ".join(f"pod/{name}" for name in names)
+        self.run(f"wait --for=condition=Ready {words} --timeout={READY_S}s")
+
+    def eventually(self, words: str, expected: str, within_s: float = READY_S) -> None:
+        """Wait until a command prints a text."""
+        deadline = time.monotonic() + within_s
+        while expected not in (said := self.run(words, check=False)):
+            assert time.monotonic() < deadline, said
+            time.sleep(1)
+
+
+def pod(name: str, command: list[str] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return a pod with one container, which sleeps."""
+    container = {"name": "main", "image": IMAGE, "command": command or SLEEP}
+    container |= spec.pop("container", {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec},
+    }
+
+
+def fetched(lab: Lab, address: str) -> str:
+    """Return what a web server says to the head."""
+    script = (
+        "import sys, urllib.request as web; "
+        "print(web.urlopen(sys.argv[1], timeout=10).read().decode(), end='')"
+    )
+    return lab.lab("run", "head", "--", "python3", "-c", script, address).stdout
