@@ -14,6 +14,8 @@ IMAGE = "docker.io/library/busybox:1.37"
 BUSYBOX = "/bin/busybox"
 SLEEP = [BUSYBOX, "sleep", "3600"]
 READY_S = 90
+ALERT_S = 90
+"""The longest time between a fault and its alert: intervals of scraping and of rules."""
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,17 @@ def fetched(lab: Lab, address: str) -> str:
         "print(web.urlopen(sys.argv[1], timeout=10).read().decode(), end='')"
     )
     return lab.lab("run", "head", "--", "python3", "-c", script, address).stdout
+
+
+def wait_for_alert(lab: Lab, name: str, node: str) -> None:
+    """Wait until Prometheus' API has an alert for a node; it fires minutes later."""
+    path = "{.status.addresses[?(@.type=='InternalIP')].address}"
+    address = Kubernetes(lab, "default").run(f'get node head -o jsonpath="{path}"')
+    deadline = time.monotonic() + ALERT_S
+    while True:
+        answer = json.loads(fetched(lab, f"http://[{address}]:9090/api/v1/alerts"))
+        found = [one["labels"] for one in answer["data"]["alerts"]]
+        if (name, node) in {(one["alertname"], one.get("node")) for one in found}:
+            return
+        assert time.monotonic() < deadline, found
+        time.sleep(2)

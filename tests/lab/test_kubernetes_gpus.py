@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.kubectl import wait_for_alert
 from tests.lab.labs import INVENTORY, Lab
 
 pytestmark = [pytest.mark.slow]
@@ -108,6 +109,7 @@ def test_a_gpu_with_a_fatal_error_is_named_and_not_given_to_pods(started: Lab) -
         }
         # What Kubernetes offers, the condition and the cordon are parts of the cause.
         assert started.check().named == {("kubernetes.gpus", NODE, "gpu3")}
+        wait_for_alert(started, "GpusNotAllocatable", NODE)
     finally:
         started.lab("gpu", NODE, "--gpu", "3", "--set", "xid=none")
         kubectl(started, f"-n {SYSTEM} rollout restart daemonset")
