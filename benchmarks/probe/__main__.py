@@ -20,7 +20,7 @@ from benchmarks.command_line import node_of, whole
 from lockstep.fleet.request import request
 from lockstep.probe.parse import parse
 from lockstep.probe.record import Record
-from lockstep.probe.ship import command
+from lockstep.probe.ship import with_input
 
 MOST_S, MOST_CPU_S = 5.0, 1.0
 TIMED = re.compile(r"^COST (\d+\.\d+) (\d+\.\d+) (\d+\.\d+)$", re.MULTILINE)
@@ -36,8 +36,13 @@ class Cost:
     record: Record
 
 
-def measured(way: list[str], line: str) -> Cost:
+def measured(way: list[str], line: str, rows: list[str]) -> Cost:
     """Return the cost of one reading, measured by the node's shell.
+
+    Args:
+        way: what starts a root shell on the node.
+        line: the command that reads the node.
+        rows: its standard input.
 
     Raises:
         ValueError: the node returned no record or no times.
@@ -45,7 +50,13 @@ def measured(way: list[str], line: str) -> Cost:
     timed = f"TIMEFORMAT='COST %3R %3U %3S'; time {{ {line}; }}"
     # ssh(1) joins its arguments with spaces, and the node's shell splits them.
     last = [shlex.quote(timed)] if way[:1] == ["ssh"] else [timed]
-    done = subprocess.run([*way, "bash", "-c", *last], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*way, "bash", "-c", *last],
+        input="".join(f"{row}\n" for row in rows),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     times = TIMED.search(done.stderr.replace("\r", ""))
     if times is None:
         raise ValueError(f"exit status {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
@@ -80,9 +91,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("way", nargs="+", help="command that starts a root shell on the node")
     asked = parser.parse_args(words)
     node = node_of(parser, asked)
-    line = command(request(node))
+    line, rows = with_input(request(node))
     try:
-        costs = [measured(asked.way, line) for _ in range(asked.repeat)]
+        costs = [measured(asked.way, line, rows) for _ in range(asked.repeat)]
     except ValueError as failure:
         sys.exit(f"{asked.node} could not be read with {shlex.join(asked.way)}: {failure}")
     sys.stdout.write(table(costs))

@@ -289,19 +289,28 @@ def test_the_benchmark_measures_a_reading_and_judges_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = command(Request())
-    one = benchmark.measured(["env"], line)
+    one = benchmark.measured(["env"], line, [])
     assert one.wall_s > 0
     assert one.cpu_s > 0
     text = benchmark.table([one])
     assert f"{len(one.record.commands)} commands" in text
     with pytest.raises(ValueError, match="status"):
-        benchmark.measured(["false"], line)
+        benchmark.measured(["false"], line, [])
     monkeypatch.setattr(command_line, "load", lambda _: SimpleNamespace(nodes={"here": None}))
     monkeypatch.setattr(benchmark, "request", lambda _: Request())
     for most, status in ((1000.0, 0), (0.0, 1)):
         monkeypatch.setattr(benchmark, "MOST_CPU_S", most)
         monkeypatch.setattr(benchmark, "MOST_S", 1000.0)
         assert benchmark.main(["any.py", "here", "--repeat", "1", "--", "env"]) == status
+    assert "| CPU seconds |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("inventory", ["prod", "kubernetes"])
+def test_the_benchmark_takes_the_questions_of_a_plan(
+    inventory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are longer than an argument of a command may be: the program is standard input."""
+    benchmark.main(["--repeat", "1", f"inventories/{inventory}.py", "worker01", "env"])
     assert "| CPU seconds |" in capsys.readouterr().out
 
 
