@@ -148,8 +148,11 @@ if _lab.kubernetes is not None:
             "pause": _images["registry.k8s.io/pause"],
         },
         "system_memory_mib": 512,
-        # The images of NVIDIA's GPU operator cannot be had here.
-        "gpus": {
+        # The images of NVIDIA's GPU operator cannot be had here. A machine with a kernel of its own
+        # has no GPUs that a container toolkit could give to pods.
+        "gpus": {"deploy": "none"}
+        if _own_kernel
+        else {
             "deploy": "operands",
             "chart_repository": _lab.kubernetes.charts["nvidia-device-plugin"].rpartition("/")[0],
             "chart_version": _lab.kubernetes.versions["nvidia-device-plugin"],
@@ -209,7 +212,7 @@ _cluster = (
                 "worker": {
                     **_lab.hardware["worker"].model_dump(),
                     **_machine,
-                    "gpu": _gpu,
+                    **({} if _own_kernel and _lab.kubernetes else {"gpu": _gpu}),
                     **_worker,
                 },
             },

@@ -265,10 +265,19 @@ def test_kube_proxy_tells_its_mode(node: Node, monkeypatch: pytest.MonkeyPatch) 
             self.wfile.write(b"nftables")
 
     node.file("/etc/kubernetes/kubelet.conf", "")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    server = ThreadingHTTPServer(("127.0.0.2", 0), Proxy)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(kubernetes, "PROXY", (("::1", 9), ("127.0.0.1", server.server_port)))
+    monkeypatch.setattr(kubernetes, "PROXY", (("::1", 9), ("127.0.0.2", server.server_port)))
+    # Its own port stands for that of the API server's Service, whose address is DNS' less nine.
+    monkeypatch.setattr(kubernetes, "SERVICE_PORT", server.server_port)
+    dns = "clusterDNS:\n- 127.0.0.{}\nclusterDomain: cluster.local\n"
+    node.file("/var/lib/kubelet/config.yaml", dns.format(11))
     assert readings(node)["kube_proxy"] == {"value": "nftables"}
+    node.file("/var/lib/kubelet/config.yaml", dns.format(12))
+    lost = readings(node)["kube_proxy"]["value"]
+    assert lost.startswith("nftables, but the Service at 127.0.0.3 port ")
+    node.file("/var/lib/kubelet/config.yaml", "maxPods: 9\n")
+    assert "has no clusterDNS" in readings(node)["kube_proxy"]["unread"]
     server.shutdown()
     server.server_close()
     monkeypatch.setattr(kubernetes, "PROXY", (("127.0.0.1", 9),))

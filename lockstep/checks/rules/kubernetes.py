@@ -368,13 +368,16 @@ RULES = (
     ),
     Rule(
         id="kubernetes.kube_proxy",
-        claim="kube-proxy runs on every node and serves Services with nftables.",
+        claim="kube-proxy serves Services with nftables on every node, and one answers there.",
         why="Without it, no pod of the node reaches a Service.",
-        blind="Whether its rules are current.",
+        blind="Other Services than that of the API server.",
         source="Kubernetes, Debug Services: /proxyMode; Virtual IPs and Service Proxies",
         reading="kubernetes.kube_proxy",
         expected=same("nftables"),
-        repair=by_hand(f"{KUBECTL} -n kube-system get pods -l k8s-app=kube-proxy -o wide"),
+        repair=by_hand(
+            f"{KUBECTL} -n kube-system get pods -l k8s-app=kube-proxy -o wide; if the pod of "
+            "{node} runs, and Services do not answer there: delete this pod, and a new one starts"
+        ),
         applies=concerned,
         explained_by=NOT_SEEN,
     ),

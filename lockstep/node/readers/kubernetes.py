@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
 import time
 from contextlib import ExitStack
 from functools import partial
@@ -27,6 +28,11 @@ ROUTE_PROTOCOL = "76"
 """Protocol of the routes that the role kubernetes_node makes (ip-route(8), proto)."""
 PROXY = (("::1", 10249), ("127.0.0.1", 10249))
 """Where kube-proxy tells its mode (Kubernetes, Debug Services: /proxyMode; metricsBindAddress)."""
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+CLUSTER_DNS = re.compile(r"^clusterDNS:\s*- \"?([\w.:]+)", re.MULTILINE)
+FROM_DNS, SERVICE_PORT = -9, 443
+"""The Service "kubernetes" has the first address of its network, and DNS the tenth (kubeadm,
+constants.go: GetAPIServerVirtualIP, GetDNSIP)."""
 DAY_S = 86400
 VALIDITY = re.compile(
     rb"\x30.(?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.DOTALL
@@ -230,7 +236,7 @@ def read_static_pods(request: Request, commands: Commands) -> Readings:
 
 
 def read_proxy_mode(request: Request, commands: Commands) -> Readings:
-    """How kube-proxy, which runs in a pod of this node, serves Services: nftables or another."""
+    """How kube-proxy, a pod of this node, serves Services: nftables or another; and its failure."""
     if not exists("/etc/kubernetes/kubelet.conf"):
         raise Unread("/etc/kubernetes/kubelet.conf: no such file")
     from http.client import HTTPConnection, HTTPException
@@ -240,9 +246,25 @@ def read_proxy_mode(request: Request, commands: Commands) -> Readings:
         connection = HTTPConnection(host, port, timeout=2.0)
         try:
             connection.request("GET", "/proxyMode")
-            return {"kubernetes.kube_proxy": connection.getresponse().read(64).decode().strip()}
+            mode = connection.getresponse().read(64).decode().strip()
+            return {"kubernetes.kube_proxy": mode + _lost_service()}
         except (OSError, HTTPException) as error:
             why = str(error)
         finally:
             connection.close()
     raise Unread(f"kube-proxy does not answer on port {PROXY[0][1]}: {why}")
+
+
+def _lost_service() -> str:
+    """Return what is wrong if the Service of the API server does not answer on this node."""
+    from ipaddress import ip_address
+
+    found = CLUSTER_DNS.search(text_of(KUBELET_CONFIG))
+    if found is None:
+        raise Unread(f"{KUBELET_CONFIG} has no clusterDNS")
+    address = str(ip_address(found.group(1)) + FROM_DNS)
+    try:
+        socket.create_connection((address, SERVICE_PORT), 2.0).close()
+    except OSError as error:
+        return f", but the Service at {address} port {SERVICE_PORT} does not answer: {error}"
+    return ""

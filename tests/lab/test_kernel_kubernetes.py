@@ -1,0 +1,160 @@
+"""Pods on a machine with a kernel of its own: exclusive CPUs, huge pages, and limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.labs import Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.kernel]
+
+NAME = "test-kernel-pods"
+KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
+IMAGE = "docker.io/library/busybox:1.37"
+BUSYBOX = "/bin/busybox"
+MIB = 1 << 20
+POD_S = 300
+"""Emulated machines are slow."""
+CPUS, PAGES_OF_2M, PAGES_OF_1G = (1, 3), 128, 1
+"""As inventories/lab.py describes the workers: CPUs for jobs, and huge pages."""
+GUARANTEED = {"cpu": "1", "memory": "64Mi", "hugepages-2Mi": "32Mi"}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """One head and one worker, deployed and rebooted."""
+    made = Lab(os.environ.get("LOCKSTEP_TEST_KERNEL_LAB", NAME))
+    kept = made.name != NAME  # a developer's own lab stays as it is
+    if not kept:
+        made.lab("down")
+    try:
+        made.lab("up", "--kernel", "own", "--workers", "1", "--kubernetes", "1.34")
+        for deploy in ("deploys/cluster.py", "deploys/reboot.py"):
+            done = made.deploy(deploy)
+            assert done.status == 0, done.errors
+        yield made
+    finally:
+        if not kept:
+            made.lab("down")
+
+
+def kubectl(lab: Lab, words: str, stdin: str | None = None) -> str:
+    return lab.lab("run", "head", "--", "sh", "-c", f"{KUBECTL} {words}", stdin=stdin).stdout
+
+
+def start(lab: Lab, name: str, command: str, limits: dict[str, str], **more: Any) -> None:
+    """Start a pod whose requests equal its limits."""
+    container = {
+        "name": "main",
+        "image": IMAGE,
+        "command": [BUSYBOX, "sh", "-c", command],
+        "resources": {"limits": limits},
+        **more.pop("container", {}),
+    }
+    spec = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {**spec, **more},
+    }
+    kubectl(lab, f"delete pod {name} --ignore-not-found")
+    kubectl(lab, "apply -f -", json.dumps(pod))
+
+
+def phase(lab: Lab, name: str, wanted: str) -> None:
+    kubectl(lab, f"wait pod/{name} --for=jsonpath='{{.status.phase}}'={wanted} --timeout={POD_S}s")
+
+
+def shown(lab: Lab, name: str, command: str) -> str:
+    return kubectl(lab, f"exec {name} -- {BUSYBOX} sh -c '{command}'").strip()
+
+
+def cpus(listed: str) -> set[int]:
+    """Return the CPUs of a list such as 0-1,3."""
+    spans = (part.partition("-") for part in listed.split(","))
+    return {one for low, _, high in spans for one in range(int(low), int(high or low) + 1)}
+
+
+def test_the_kubelet_offers_what_the_plan_leaves_to_pods(lab: Lab) -> None:
+    node = json.loads(kubectl(lab, "get node worker1 -o json"))["status"]["allocatable"]
+    assert int(node["cpu"]) == len(CPUS)
+    assert node["hugepages-2Mi"] == f"{PAGES_OF_2M * 2}Mi"
+    assert node["hugepages-1Gi"] == f"{PAGES_OF_1G}Gi"
+    total_kib = int(lab.on("worker1", "awk '/MemTotal/ {print $2}' /proc/meminfo"))
+    huge_kib = (PAGES_OF_2M * 2 + PAGES_OF_1G * 1024) * 1024
+    assert int(node["memory"].removesuffix("Ki")) == total_kib - huge_kib - 512 * 1024
+
+
+def test_pods_have_cpus_of_their_own(lab: Lab) -> None:
+    for name in ("one", "two"):
+        start(lab, name, "sleep 3600", GUARANTEED)
+        phase(lab, name, "Running")
+    allowed = [
+        cpus(shown(lab, name, 'sed -n "s/^Cpus_allowed_list:.//p" /proc/1/status'))
+        for name in ("one", "two")
+    ]
+    assert sorted(allowed, key=min) == [{one} for one in CPUS]
+    # A pod without CPUs of its own is left the rest: the CPUs of the system's programs.
+    start(lab, "shared", "sleep 3600", {"memory": "16Mi"})
+    phase(lab, "shared", "Running")
+    assert cpus(shown(lab, "shared", 'sed -n "s/^Cpus_allowed_list:.//p" /proc/1/status')) == {0, 2}
+    kubectl(lab, "delete pod one two shared")
+
+
+def test_a_pod_without_a_free_cpu_waits(lab: Lab) -> None:
+    start(lab, "both", "sleep 3600", {**GUARANTEED, "cpu": "2"})
+    start(lab, "third", "sleep 3600", GUARANTEED)
+    # Two CPUs are on two NUMA nodes here: "restricted" admits no pod that needs more than one,
+    # unless no single node could ever give them.
+    phase(lab, "both", "Running")
+    until = time.monotonic() + POD_S
+    while "Insufficient cpu" not in kubectl(lab, "get pod third -o yaml"):
+        assert time.monotonic() < until
+        time.sleep(5)
+    kubectl(lab, "delete pod both third")
+
+
+def test_huge_pages_end_at_the_limit(lab: Lab) -> None:
+    volume = {"volumes": [{"name": "pages", "emptyDir": {"medium": "HugePages-2Mi"}}]}
+    mount = {"volumeMounts": [{"name": "pages", "mountPath": "/pages"}]}
+    start(lab, "pages", "sleep 3600", GUARANTEED, container=mount, **volume)
+    phase(lab, "pages", "Running")
+    limit = shown(lab, "pages", "cat /sys/fs/cgroup/hugetlb.2MB.max")
+    assert int(limit) == 32 * MIB
+    before = int(lab.on("worker1", "awk '/HugePages_Free/ {print $2}' /proc/meminfo"))
+    assert shown(lab, "pages", f"{BUSYBOX} fallocate -l {32 * MIB} /pages/a && echo has them") == (
+        "has them"
+    )
+    after = int(lab.on("worker1", "awk '/HugePages_Free/ {print $2}' /proc/meminfo"))
+    assert before - after == 16
+    refused = shown(lab, "pages", f"{BUSYBOX} fallocate -l {2 * MIB} /pages/b 2>&1 || echo refused")
+    assert refused.endswith("refused")
+    kubectl(lab, "delete pod pages")
+
+
+def test_a_pod_that_takes_more_memory_than_its_limit_is_killed(lab: Lab) -> None:
+    start(lab, "greedy", f"{BUSYBOX} tail /dev/zero", {"cpu": "1", "memory": "32Mi"})
+    phase(lab, "greedy", "Failed")
+    assert "OOMKilled" in kubectl(lab, "get pod greedy -o yaml")
+    kubectl(lab, "delete pod greedy")
+
+
+def test_a_pod_with_a_share_of_a_cpu_gets_no_more(lab: Lab) -> None:
+    start(lab, "share", "sleep 3600", {"cpu": "500m", "memory": "16Mi"})
+    phase(lab, "share", "Running")
+    assert shown(lab, "share", "cat /sys/fs/cgroup/cpu.max") == "50000 100000"
+    kubectl(lab, "delete pod share")
+
+
+def test_nothing_differs_and_nothing_is_to_do(lab: Lab) -> None:
+    checked = lab.check_once_read()
+    assert (checked.status, checked.named) == (0, set()), checked.text
+    again = lab.deploy()
+    assert (again.status, again.changed) == (0, []), again.errors
