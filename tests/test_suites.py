@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -15,7 +16,16 @@ from scripts.testing import ci, run
 from scripts.testing.ci import UnknownChoice, choose
 from scripts.testing.outcome import Outcome, closing_line, read
 from scripts.testing.processes import ROOT, Job, TimeIsUp, run_together
-from scripts.testing.suites import INTEGRATION, KERNEL, LAB, SLOW, SLOW_PARTS, UNIT, Suite
+from scripts.testing.suites import (
+    INTEGRATION,
+    KERNEL,
+    KERNEL_PARTS,
+    LAB,
+    SLOW,
+    SLOW_PARTS,
+    UNIT,
+    Suite,
+)
 
 
 def chosen_by(suite: Suite, marks: set[str]) -> bool:
@@ -70,24 +80,26 @@ def test_targets_are_those_of_the_makefile() -> None:
         assert f"\ntest-{name}: " in makefile
 
 
-def test_every_slow_test_is_in_one_part() -> None:
-    slow = [
+@pytest.mark.parametrize(("mark", "parts"), [("slow", SLOW_PARTS), ("kernel", KERNEL_PARTS)])
+def test_every_slow_test_is_in_one_part(mark: str, parts: Mapping[str, Suite]) -> None:
+    marked = [
         path.stem
         for path in sorted((ROOT / "tests/lab").glob("test_*.py"))
-        if "mark.slow" in path.read_text(encoding="utf-8")
+        if f"mark.{mark}" in path.read_text(encoding="utf-8")
     ]
-    assert sorted(name for part in SLOW_PARTS.values() for name in part.files) == slow
+    assert sorted(name for part in parts.values() for name in part.files) == marked
 
 
 # --- what CI chooses
 
 
 def test_the_slower_suites_take_turns() -> None:
-    first = 10 * (len(SLOW_PARTS) + 1)
-    numbers = range(first, first + len(SLOW_PARTS) + 2)
+    parts = (*SLOW_PARTS, *KERNEL_PARTS)
+    first = 10 * len(parts)
+    numbers = range(first, first + len(parts) + 1)
     turns = [name for number in numbers for name in choose("", number).suites]
-    assert turns == [*SLOW_PARTS, "kernel", "slow-deploys"]
-    assert choose("", first).left_out == (*tuple(SLOW_PARTS)[1:], "kernel")
+    assert turns == [*parts, "slow-deploys"]
+    assert choose("", first).left_out == parts[1:]
     assert choose("", first + 1).why == f"its turn at commit number {first + 1}"
 
 
@@ -97,7 +109,7 @@ def test_the_slower_suites_take_turns() -> None:
         ("slow-nodes", ("slow-nodes",)),
         ("slow", tuple(SLOW_PARTS)),
         ("kernel", ("kernel",)),
-        ("all", (*SLOW_PARTS, "kernel")),
+        ("all", (*SLOW_PARTS, *KERNEL_PARTS)),
         ("none", ()),
     ],
 )

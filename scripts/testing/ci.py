@@ -17,14 +17,14 @@ from pathlib import Path
 from scripts.testing.outcome import closing_line
 from scripts.testing.processes import ROOT
 from scripts.testing.run import Stage, run
-from scripts.testing.suites import COVERED, INTEGRATION, KERNEL, LAB, SLOW, SLOW_PARTS
+from scripts.testing.suites import COVERED, INTEGRATION, KERNEL_PARTS, LAB, SLOW, SLOW_PARTS
 
 MAKE_TEST: Stage = (None, COVERED, INTEGRATION, LAB)
 """Like ``make test``, but with coverage of the unit tests, which doubles their CPU time."""
 VARIABLE = "LOCKSTEP_CI_SUITES"
 LIMIT_S = 72 * 60
 """A suite that is still running then is stopped and counts as an error. CI allows 75 minutes."""
-TURNS = {**SLOW_PARTS, "kernel": KERNEL}
+TURNS = {**SLOW_PARTS, **KERNEL_PARTS}
 """Parts that take turns: about ten minutes each, kernel half an hour; longer on a busy host."""
 WHOLE = {"slow": tuple(SLOW_PARTS), "all": tuple(TURNS), "none": ()}
 """Choices that stand for several parts or for none."""

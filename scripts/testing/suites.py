@@ -87,3 +87,10 @@ SLOW_PARTS = {
 }
 """The slow suite in parts of about ten minutes each."""
 KERNEL = Suite("kernel", "kernel", "tests/lab", kernel="own")
+KERNEL_PARTS = {
+    name: replace(KERNEL, name=name, files=files)
+    for name, files in {
+        "kernel": ("test_kernel", "test_kernel_machines"),
+        "kernel-pods": ("test_kernel_kubernetes",),
+    }.items()
+}
