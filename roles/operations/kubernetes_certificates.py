@@ -12,23 +12,39 @@ from pyinfra import host
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import ADMIN_CONF, DONE, KUBEADM_CONFIG, SOCKET
+from lockstep.plan.kubernetes import (
+    ADMIN_CONF,
+    DONE,
+    KUBEADM_CONFIG,
+    PKI,
+    SOCKET,
+    STATE,
+)
 from lockstep.roles.operations.operation import Commands, operation, refusal
 
 CHECK = f"kubeadm certs check-expiration --config {KUBEADM_CONFIG} --output json"
 CHECK_S = 60.0
 LIMIT_S = 420.0
 START_S = 90
-"""Seconds for one pod to start again."""
-PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-"""The static pods that read certificates when they start (kubeadm certs renew: what to restart)."""
+"""Seconds for one pod to start again, and for the API server to be ready."""
+CLIENTS = ("kube-controller-manager", "kube-scheduler")
+"""Static pods that nothing waits for while they start."""
+PODS = (("etcd",), ("kube-apiserver",), CLIENTS)
+"""The static pods that read certificates when they start (kubeadm certs renew: what to restart), in
+the order in which they need each other."""
+RENEWING = f"{STATE}/renewing"
+"""Exists from before the certificates are renewed until the pods have read them."""
 DAY_S = 86400
+MISSING = "missing"
+MADE_ONCE = ("super-admin.conf",)
+"""kubeadm init makes it, kubeadm join does not, and administrators are to take it away
+(Kubernetes, Certificate Management with kubeadm)."""
 _renewing = RLock()
 """One head after the other, so that etcd keeps its majority."""
 
 
-def ending(answer: str, days: int) -> list[str]:
-    """Return the certificates that end in fewer days, with the time that they have.
+def ending(answer: str, days: int) -> dict[str, str]:
+    """Return the certificates that end in fewer days -> the time that they have, or "missing".
 
     Args:
         answer: of ``CHECK``: CertificateExpirationInfo (kubeadm, apis/output/v1alpha3).
@@ -40,19 +56,34 @@ def ending(answer: str, days: int) -> list[str]:
     document: dict[str, Any] = json.loads(answer)
     if document.get("kind") != "CertificateExpirationInfo" or not document.get("certificates"):
         raise ValueError("kubeadm did not list the certificates")
-    return [
-        f"{row['name']} (missing)"
-        if row.get("missing")
-        else f"{row['name']} ({row['residualTime'] // DAY_S} days)"
+    return {
+        row["name"]: MISSING if row.get("missing") else f"{row['residualTime'] // DAY_S} days"
         for row in document["certificates"]
         if not row.get("externallyManaged")
+        and not (row.get("missing") and row["name"] in MADE_ONCE)
         and (row.get("missing") or row["residualTime"] < days * DAY_S)
-    ]
+    }
+
+
+def made(name: str) -> str:
+    """Return a command that makes a missing certificate: ``kubeadm certs renew`` leaves it out.
+
+    kubeadm does not make a certificate whose key is there (phases/certs), so the key is removed.
+
+    Args:
+        name: the name that kubeadm lists (phases/certs/renewal/manager.go).
+    """
+    phase = "kubeadm init phase"
+    if name.endswith(".conf"):
+        kubeconfig = name.removesuffix(".conf")
+        return f"{phase} kubeconfig {kubeconfig} --config {KUBEADM_CONFIG} >/dev/null"
+    path = f"etcd/{name.removeprefix('etcd-')}" if name.startswith("etcd-") else name
+    return f"rm -f {PKI}/{path}.key && {phase} certs {name} --config {KUBEADM_CONFIG} >/dev/null"
 
 
 @operation("no certificate ends soon", limit_s=LIMIT_S)
 def renewed(plan: NodePlan) -> Commands:
-    """Renew all certificates if one ends soon, and restart the pods that read them, one by one.
+    """Renew all certificates if one ends soon or is missing, and restart the pods one by one.
 
     It asks at its turn: the certificates of a new head are made in the same run.
 
@@ -64,22 +95,36 @@ def renewed(plan: NodePlan) -> Commands:
     days = plan.kubernetes.settings.certificates.renew_days
     this = Conversation(host.state.inventory.get_host(host.name), connector_arguments(host))
     try:
-        answered, output = this.say(f"test -e {DONE} && {CHECK}", within_s=CHECK_S)
+        answered, output = this.say(
+            f"test -e {DONE} && {{ ls {RENEWING} 2>/dev/null; {CHECK}; }}", within_s=CHECK_S
+        )
         said = " ".join(output.stderr_lines).strip()[:200]
         if not answered:
             raise Unanswered(f"kubeadm certs check-expiration: {said or 'no control plane'}")
-        soon = ending("\n".join(output.stdout_lines), days)
+        interrupted = output.stdout_lines[:1] == [RENEWING]
+        soon = ending("\n".join(output.stdout_lines[interrupted:]), days)
     except (Unanswered, ValueError) as error:
         yield refusal(
             f"{plan.name} failed: its certificates' ends are unknown: {error}. Next: run "
             f"`{CHECK}` there"
         )
         return
-    if soon:
-        host.log(f"renewed, because less than {days} days are left: {', '.join(soon)}")
-        with _renewing:
+    if not soon and not interrupted:
+        return
+    named = ", ".join(f"{name} ({left})" for name, left in soon.items())
+    host.log(
+        f"renewed, because less than {days} days are left: {named}"
+        if soon
+        else "an earlier run was interrupted before the static pods had the new certificates"
+    )
+    with _renewing:
+        yield f"touch {RENEWING} && sync {STATE}"
+        for name in (name for name, left in soon.items() if left == MISSING):
+            yield made(name)
+        if soon:
             yield f"kubeadm certs renew all --config {KUBEADM_CONFIG} >/dev/null"
-            yield restart(plan, PODS)
+        yield restart(plan, PODS)
+        yield f"rm {RENEWING}"
 
 
 def ready_here(plan: NodePlan) -> str:
@@ -91,25 +136,28 @@ def ready_here(plan: NodePlan) -> str:
     )
 
 
-def restart(plan: NodePlan, pods: Iterable[str]) -> str:
-    """Return a command that restarts static pods, each when the one before runs again.
+def restart(plan: NodePlan, groups: Iterable[Iterable[str]]) -> str:
+    """Return a command that restarts static pods, each group when the one before runs again.
 
-    The kubelet starts a container that has stopped. The API server must be ready at the end.
+    The kubelet starts a container that has stopped, up to half a minute later if it did so before.
+    The API server must be ready at the end.
 
     Args:
         plan: the plan of the head.
-        pods: names of the static pods, which are those of their containers, too.
+        groups: names of the static pods, which are those of their containers, too.
     """
     crictl = f"crictl --runtime-endpoint {SOCKET}"
     ready = ready_here(plan)
     return (
-        f'running() {{ {crictl} ps --state Running --name "^$1\\$" --quiet; }}; '
-        f"for pod in {' '.join(pods)}; do old=$(running $pod); "
+        f'running() {{ {crictl} ps --state Running --name "^($1)\\$" --quiet; }}; '
+        "anew() { old=$(running $1); "
         f'test -z "$old" || {crictl} stop $old >/dev/null || exit 1; '
-        f"for i in $(seq {START_S}); do now=$(running $pod); "
-        'if test -n "$now" && test "$now" != "$old"; then continue 2; fi; sleep 1; done; '
-        f'echo "$pod was not running again after {START_S} s. Next: journalctl -u kubelet" >&2; '
-        "exit 1; done; "
-        f"for i in $(seq {START_S}); do {ready} >/dev/null 2>&1 && exit 0; sleep 1; done; "
+        f"for i in $(seq {START_S}); do now=$(running $1); "
+        'if test "$(echo "$now" | grep -c .)" = $2 && '
+        '{ test -z "$old" || ! echo "$now" | grep -qxF -e "$old"; }; then return; fi; sleep 1; '
+        f'done; echo "$1: not running again after {START_S} s. Next: journalctl -u kubelet" >&2; '
+        "exit 1; }; "
+        + "".join(f"anew '{'|'.join(names)}' {len(names)}; " for names in map(tuple, groups))
+        + f"for i in $(seq {START_S}); do {ready} >/dev/null 2>&1 && exit 0; sleep 1; done; "
         f"{ready} >&2; exit 1"
     )

@@ -23,7 +23,7 @@ from lockstep.plan.kubernetes import (
     first_control_plane,
 )
 from lockstep.roles.operations.declared import refused
-from lockstep.roles.operations.kubernetes_certificates import ready_here, restart
+from lockstep.roles.operations.kubernetes_certificates import CLIENTS, ready_here, restart
 from lockstep.roles.operations.operation import Commands, operation, refusal
 from lockstep.roles.operations.run import begins
 
@@ -110,7 +110,7 @@ def restored(plan: NodePlan, snapshot: str) -> Commands:
         f"done; {ready} >&2"
     )
     # They remember what the lost objects were.
-    yield restart(plan, ("kube-controller-manager", "kube-scheduler"))
+    yield restart(plan, (CLIENTS,))
 
 
 def _missing(plan: NodePlan, snapshot: str) -> str:
