@@ -18,6 +18,7 @@ from lockstep.plan.kubernetes import (
     DONE,
     KUBEADM_CONFIG,
     KUBELET,
+    RESTORING,
     SOCKET,
     TIMEOUTS,
     authority_files,
@@ -44,5 +45,5 @@ ROLE = Declaration(
     ),
     units=(KUBELET,),
     operations="lockstep.roles.operations.kubernetes_control_plane",
-    asks=lambda plan: [file_states((BEGUN, DONE, ADMIN_CONF)), static_pods()],
+    asks=lambda plan: [file_states((BEGUN, DONE, ADMIN_CONF, RESTORING)), static_pods()],
 )

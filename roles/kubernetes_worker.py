@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lockstep.facts.files import file_states
 from lockstep.plan.declaration import Declaration
-from lockstep.plan.kubernetes import BEGUN, DONE, KUBELET, KUBELET_CONF
+from lockstep.plan.kubernetes import BEGUN, DONE, KUBELET, KUBELET_CONF, RESTORING
 
 ROLE = Declaration(
     name="kubernetes_worker",
@@ -18,5 +18,5 @@ ROLE = Declaration(
     after=("kubernetes_node", "time_sync", "kubernetes_control_plane", "node_check"),
     units=(KUBELET,),
     operations="lockstep.roles.operations.kubernetes_worker",
-    asks=lambda plan: [file_states((BEGUN, DONE, KUBELET_CONF))],
+    asks=lambda plan: [file_states((BEGUN, DONE, KUBELET_CONF, RESTORING))],
 )

@@ -47,9 +47,8 @@ are taken only for the first of them."""
 RECORDED_WITH = {"_sudo", "_sudo_user", "_preserve_sudo_env"}
 """pyinfra arguments that allow a record; with others (``_env``), each question runs a command."""
 OF_NO_CONCERN = {
-    *("_shell_executable", "_success_exit_codes"),
+    *("_shell_executable", "_success_exit_codes", "_timeout"),  # readings have their own limits
     *("_retries", "_retry_delay", "_retry_until", "_temp_dir"),  # used by operations only
-    "_timeout",  # readings have limits of their own
 }
 T = TypeVar("T")
 
@@ -261,6 +260,11 @@ class HostRecord:
             self._reader.end()
             self._reader = None
 
+    def settle(self) -> None:
+        """Wait until no readings are being taken; the host's next command waits for them, too."""
+        if self._reader is not None:
+            self._reader.settle()
+
     @contextmanager
     def only_reading(self) -> Iterator[None]:
         """Keep the record during commands that change nothing or for which it was just dropped."""
@@ -310,8 +314,7 @@ class HostRecord:
             run: runs a command on the host.
         """
         self.note_command()
-        if self._reader is not None:
-            self._reader.settle()  # a reading may hold the device or file that the command changes
+        self.settle()  # a reading may hold the device or file that the command changes
         with self.only_reading():  # pyinfra may run more commands, such as for sudo's password
             with_what = usual({**arguments, "_stdin": None})
             due = self._due_next() if command is self._doing.command else frozenset()

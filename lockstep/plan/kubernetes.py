@@ -37,6 +37,10 @@ DONE = f"{STATE}/done"
 """Exists once kubeadm has made this node a member."""
 MANIFESTS = f"{FOLDER}/manifests"
 """Manifests of the static pods, which the kubelet starts."""
+STOPPED = f"{STATE}/stopped"
+"""Folder of the manifests that deploys/restore_etcd.py takes away meanwhile."""
+RESTORING = f"{STOPPED}/etcd.yaml"
+"""Exists while deploys/restore_etcd.py restores a snapshot on this node."""
 ETCD_DATA = "/var/lib/etcd"
 """Data of etcd, which its container has at the same path (kubeadm v1beta4, dataDir)."""
 SNAPSHOTS = "/var/lib/lockstep/etcd-snapshots"
@@ -48,10 +52,11 @@ TIMEOUTS = {
     "controlPlaneComponentHealthCheck": "90s",
     "kubeletHealthCheck": "45s",
     "kubernetesAPICall": "30s",
+    "etcdAPICall": "90s",
     "tlsBootstrap": "60s",
     "discovery": "60s",
 }
-"""How long kubeadm waits (v1beta4, Timeouts); its own defaults are four and five minutes."""
+"""How long kubeadm waits (v1beta4, Timeouts); its own defaults are one to five minutes."""
 SANDBOX_IMAGE = "registry.k8s.io/pause"
 CNI_PROGRAMS = "/opt/cni/bin"
 """Where the package kubernetes-cni has the plugins."""

@@ -39,6 +39,8 @@ MISSING = "missing"
 MADE_ONCE = ("super-admin.conf",)
 """kubeadm init makes it, kubeadm join does not, and administrators are to take it away
 (Kubernetes, Certificate Management with kubeadm)."""
+PATIENCE_S = 15
+"""Seconds after which the kubelet is restarted, because it waits before it starts a container."""
 _renewing = RLock()
 """One head after the other, so that etcd keeps its majority."""
 
@@ -139,7 +141,8 @@ def ready_here(plan: NodePlan) -> str:
 def restart(plan: NodePlan, groups: Iterable[Iterable[str]]) -> str:
     """Return a command that restarts static pods, each group when the one before runs again.
 
-    The kubelet starts a container that has stopped, up to half a minute later if it did so before.
+    The kubelet starts a container that has stopped, but after several stops it waits for up to five
+    minutes (Kubernetes, Pod Lifecycle: container restarts). It forgets that when it is restarted.
     The API server must be ready at the end.
 
     Args:
@@ -154,7 +157,8 @@ def restart(plan: NodePlan, groups: Iterable[Iterable[str]]) -> str:
         f'test -z "$old" || {crictl} stop $old >/dev/null || exit 1; '
         f"for i in $(seq {START_S}); do now=$(running $1); "
         'if test "$(echo "$now" | grep -c .)" = $2 && '
-        '{ test -z "$old" || ! echo "$now" | grep -qxF -e "$old"; }; then return; fi; sleep 1; '
+        '{ test -z "$old" || ! echo "$now" | grep -qxF -e "$old"; }; then return; fi; '
+        f"if test $i = {PATIENCE_S}; then systemctl restart kubelet.service; fi; sleep 1; "
         f'done; echo "$1: not running again after {START_S} s. Next: journalctl -u kubelet" >&2; '
         "exit 1; }; "
         + "".join(f"anew '{'|'.join(names)}' {len(names)}; " for names in map(tuple, groups))

@@ -33,6 +33,7 @@ from lockstep.plan.kubernetes import (
     KUBEADM_CONFIG,
     KUBECTL,
     KUBELET_CONF,
+    RESTORING,
     SOCKET,
     STATE,
     TIMEOUTS,
@@ -92,7 +93,13 @@ def cleared(plan: NodePlan) -> Commands:
     Args:
         plan: the plan of the node.
     """
-    states = ask(file_states((BEGUN, DONE, KUBELET_CONF)))
+    states = ask(file_states((BEGUN, DONE, KUBELET_CONF, RESTORING)))
+    if states[RESTORING] is not None:
+        yield refusal(
+            f"{plan.name}: a restore of etcd was interrupted here. Next: run "
+            "deploys/restore_etcd.py again"
+        )
+        return
     if states[DONE] is not None and states[KUBELET_CONF] is not None:
         return
     if states[BEGUN] is not None:

@@ -18,20 +18,23 @@ from lockstep.plan.kubernetes import (
     ETCD_DATA,
     ETCD_PEER_PORT,
     MANIFESTS,
+    RESTORING,
     SOCKET,
     STATE,
+    STOPPED,
     first_control_plane,
 )
 from lockstep.roles.operations.declared import refused
-from lockstep.roles.operations.kubernetes_certificates import CLIENTS, ready_here, restart
+from lockstep.roles.operations.kubernetes_certificates import ready_here
 from lockstep.roles.operations.operation import Commands, operation, refusal
 from lockstep.roles.operations.run import begins
 
 WITHIN_S = 120
 """Seconds for the pods to stop, and for the API server to be ready."""
 LIMIT_S = 420.0
-STOPPED = f"{STATE}/stopped"
-"""Folder of the manifests that are taken away meanwhile."""
+CLIENTS = ("kube-controller-manager", "kube-scheduler")
+PODS = ("etcd", "kube-apiserver", *CLIENTS)
+"""The static pods of a head; the last two remember what the lost objects were."""
 WORK = f"{STATE}/restore"
 DONE_WITH = f"{STATE}/restored"
 """Folder with the data that etcd had before, by time."""
@@ -67,7 +70,7 @@ def stopped(plan: NodePlan) -> Commands:
         return
     yield (
         f"mkdir -p {STATE} && touch {BEGUN} && rm -f {DONE} {MANIFESTS}/*.yaml && sync {STATE}; "
-        f"{_stopped('etcd', 'kube-apiserver')}"
+        f"{_stopped(*PODS)}"
     )
 
 
@@ -84,13 +87,13 @@ def restored(plan: NodePlan, snapshot: str) -> Commands:
     name, file = shlex.quote(plan.name), shlex.quote(snapshot)
     url = f"https://{plan.endpoint(ETCD_PEER_PORT)}"
     ctr = "ctr --namespace k8s.io images"
-    etcd, server = (f"{MANIFESTS}/{one}.yaml" for one in ("etcd", "kube-apiserver"))
+    etcd = f"{MANIFESTS}/etcd.yaml"
     ready = ready_here(plan)
     yield (
         f"set -eu; umask 077; mkdir -p {STOPPED} {WORK} {DONE_WITH}; "
         f"test -s {file} || {{ echo {shlex.quote(_missing(plan, snapshot))} >&2; exit 1; }}; "
         # A run that was interrupted left the manifest there.
-        f"m={etcd}; test -e $m || m={STOPPED}/etcd.yaml; "
+        f"m={etcd}; test -e $m || m={RESTORING}; "
         "image=$(sed -n 's/^ *image: *//p' $m); "
         f"rm -rf {WORK}/data; mkdir -p {WORK}/image; "
         f"if mountpoint -q {WORK}/image; then {ctr} unmount --rm {WORK}/image >/dev/null; fi; "
@@ -100,17 +103,27 @@ def restored(plan: NodePlan, snapshot: str) -> Commands:
         f"--name {name} --initial-cluster {name}={url} --initial-advertise-peer-urls {url} "
         f"--bump-revision {REVISIONS} --mark-compacted >/dev/null 2>{WORK}/said || "
         f"{{ tail -n 3 {WORK}/said >&2; exit 1; }}; "
-        f"for one in {etcd} {server}; do if test -e $one; then mv $one {STOPPED}/; fi; done; "
-        f"{_stopped('etcd', 'kube-apiserver')}; "
+        f"for one in {' '.join(PODS)}; do if test -e {MANIFESTS}/$one.yaml; then "
+        f"mv {MANIFESTS}/$one.yaml {STOPPED}/; fi; done; "
+        f"{_stopped(*PODS)}; "
         f"if test -e {ETCD_DATA}/member; then "
         f"mv {ETCD_DATA}/member {DONE_WITH}/member-$(date -u +%Y-%m-%dT%H-%M-%SZ); fi; "
         f"mkdir -p -m 700 {ETCD_DATA}; mv {WORK}/data/member {ETCD_DATA}/; sync; "
-        f"mv {STOPPED}/*.yaml {MANIFESTS}/; rm -rf {WORK}/data; "
-        f"for i in $(seq {WITHIN_S}); do if {ready} >/dev/null 2>&1; then exit 0; fi; sleep 1; "
-        f"done; {ready} >&2"
+        f"{_back('kube-apiserver')}cp {RESTORING} {STOPPED}/.etcd; mv {STOPPED}/.etcd {etcd}; "
+        # It forgets how long it waits before it starts pods that failed while etcd was lost.
+        "systemctl restart kubelet.service; "
+        f"for i in $(seq {WITHIN_S}); do if {ready} >/dev/null 2>&1; then break; fi; sleep 1; "
+        f"done; {ready} >/dev/null; "
+        # They start without a memory of the lost objects.
+        f"{_back(*CLIENTS)}rm -rf {RESTORING} {WORK}/data"
     )
-    # They remember what the lost objects were.
-    yield restart(plan, (CLIENTS,))
+
+
+def _back(*names: str) -> str:
+    return "".join(
+        f"if test -e {STOPPED}/{one}.yaml; then mv {STOPPED}/{one}.yaml {MANIFESTS}/; fi; "
+        for one in names
+    )
 
 
 def _missing(plan: NodePlan, snapshot: str) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lockstep.facts.reboot import Unanswered
+from lockstep.plan.kubernetes import BEGUN, DONE, KUBELET_CONF, RESTORING
 from lockstep.roles.operations import kubernetes_heads as heads
+from lockstep.roles.operations import kubernetes_member as member
+from lockstep.roles.operations import operation as of_operations
+from lockstep.roles.steps import restore
 from tests.golden.write import plan_of
 
 PLAN = plan_of("kubernetes")
@@ -75,3 +81,55 @@ def test_only_a_head_is_removed_from_etcd(monkeypatch: pytest.MonkeyPatch) -> No
     assert asked == "head2"
     assert "-v url='https://[fd5a:7c1e:1000::11]:2380'" in head
     assert head.index("member remove") < head.index("delete node head1")
+
+
+def decided(monkeypatch: pytest.MonkeyPatch, operation: Any, **further: Any) -> list[Any]:
+    monkeypatch.setattr(of_operations, "host", SimpleNamespace(noop=lambda why: None))
+    monkeypatch.setattr(of_operations, "strictly", nullcontext)
+    return list(operation._inner(plan=PLAN.nodes["head1"], **further))
+
+
+@pytest.mark.parametrize(
+    ("there", "commands"),
+    [
+        ({DONE, KUBELET_CONF}, []),
+        (set(), []),
+        ({BEGUN, KUBELET_CONF}, [member.RESET]),
+        ({KUBELET_CONF}, ["cat >&2; exit 1"]),
+    ],
+)
+def test_only_a_node_with_the_note_is_reset(
+    monkeypatch: pytest.MonkeyPatch, there: set[str], commands: list[str]
+) -> None:
+    monkeypatch.setattr(member, "file_states", lambda paths: paths)
+    monkeypatch.setattr(
+        member, "ask", lambda paths: {one: one if one in there else None for one in paths}
+    )
+    assert [str(one) for one in decided(monkeypatch, member.cleared)] == commands
+
+
+def test_a_deploy_leaves_a_head_alone_whose_restore_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(member, "ask", lambda question: dict.fromkeys([RESTORING, DONE], "file"))
+    monkeypatch.setattr(member, "refusal", lambda why: why)
+    (why,) = decided(monkeypatch, member.cleared)
+    assert "run deploys/restore_etcd.py again" in why
+
+
+def test_the_command_that_restores_is_a_shell_command_and_leaves_its_note_to_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (command,) = decided(monkeypatch, restore.restored, snapshot="/tmp/a b.db")
+    subprocess.run(["sh", "-n"], input=command, text=True, check=True)
+    verified, stopped, started, clients, ended = (
+        command.index(part)
+        for part in (
+            "etcdutl snapshot restore '/tmp/a b.db'",
+            "did not stop within",
+            "systemctl restart kubelet.service",
+            "kube-scheduler.yaml; then mv",
+            f"rm -rf {RESTORING}",
+        )
+    )
+    assert verified < stopped < started < clients < ended
