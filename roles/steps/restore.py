@@ -38,9 +38,12 @@ PODS = ("etcd", "kube-apiserver", *CLIENTS)
 WORK = f"{STATE}/restore"
 DONE_WITH = f"{STATE}/restored"
 """Folder with the data that etcd had before, by time."""
-REVISIONS = 1_000_000_000
-"""Added to etcd's revision, so that no client takes a restored object for an older one it knows
-(etcd.io, Disaster recovery: restoring with revision bump)."""
+A_SECOND, LEAST = 1000, 1_000_000_000
+"""etcd's revision after a restore is the time in seconds times ``A_SECOND``, and more than in the
+snapshot by ``LEAST`` at least. A client that knows a higher revision would wait for it, and see no
+change of any object until then (etcd.io, Disaster recovery: restoring with revision bump). So the
+second restore of a snapshot must not give the revision of the first one again. etcd writes fewer
+than a thousand revisions per second."""
 
 
 def _stopped(*names: str) -> str:
@@ -99,9 +102,17 @@ def restored(plan: NodePlan, snapshot: str) -> Commands:
         f"if mountpoint -q {WORK}/image; then {ctr} unmount --rm {WORK}/image >/dev/null; fi; "
         f"{ctr} mount $image {WORK}/image >/dev/null; "
         f"trap '{ctr} unmount --rm {WORK}/image >/dev/null' EXIT; "
-        f"{WORK}/image/usr/local/bin/etcdutl snapshot restore {file} --data-dir {WORK}/data "
+        f"etcdutl={WORK}/image/usr/local/bin/etcdutl; "
+        f"known=$($etcdutl snapshot status {file} --write-out=json | "
+        r"""sed -n 's/.*"revision": *\([0-9]*\).*/\1/p'); """
+        f'test -n "$known" || {{ echo {file}: etcdutl names no revision >&2; exit 1; }}; '
+        f"bump=$(( $(date +%s) * {A_SECOND} - known )); "
+        f"if test $bump -lt {LEAST}; then bump={LEAST}; fi; "
+        f"$etcdutl snapshot restore {file} --data-dir {WORK}/data "
         f"--name {name} --initial-cluster {name}={url} --initial-advertise-peer-urls {url} "
-        f"--bump-revision {REVISIONS} --mark-compacted >/dev/null 2>{WORK}/said || "
+        # Members of the cluster until now would take this one for the one they knew.
+        "--initial-cluster-token lockstep-$(date +%s) "
+        f"--bump-revision $bump --mark-compacted >/dev/null 2>{WORK}/said || "
         f"{{ tail -n 3 {WORK}/said >&2; exit 1; }}; "
         f"for one in {' '.join(PODS)}; do if test -e {MANIFESTS}/$one.yaml; then "
         f"mv {MANIFESTS}/$one.yaml {STOPPED}/; fi; done; "

@@ -125,7 +125,7 @@ def test_the_command_that_restores_is_a_shell_command_and_leaves_its_note_to_the
     verified, stopped, started, clients, ended = (
         command.index(part)
         for part in (
-            "etcdutl snapshot restore '/tmp/a b.db'",
+            "$etcdutl snapshot restore '/tmp/a b.db'",
             "did not stop within",
             "systemctl restart kubelet.service",
             "kube-scheduler.yaml; then mv",
