@@ -45,6 +45,8 @@ ETCD_DATA = "/var/lib/etcd"
 """Data of etcd, which its container has at the same path (kubeadm v1beta4, dataDir)."""
 SNAPSHOTS = "/var/lib/lockstep/etcd-snapshots"
 SOCKET = "unix:///run/containerd/containerd.sock"
+CRICTL = f"crictl --config /dev/null --runtime-endpoint {SOCKET}"
+"""crictl, which would warn that it has no configuration file (docs/crictl.md of cri-tools)."""
 EVICTION_MIB = 100
 """Memory at which the kubelet evicts pods; the kubelet's own default (memory.available)."""
 CERTS_D = "/etc/containerd/certs.d"
@@ -210,9 +212,8 @@ def etcdctl(program: str = "etcdctl") -> str:
 
     The certificate is the one of the container's own health check (kubeadm, phases/etcd).
     """
-    crictl = f"crictl --runtime-endpoint {SOCKET}"
     return (
-        f"{crictl} exec $({crictl} ps --state Running --name '^etcd$' --quiet) {program} "
+        f"{CRICTL} exec $({CRICTL} ps --state Running --name '^etcd$' --quiet) {program} "
         f"--endpoints=https://{{address}}:2379 --cacert={ETCD_PKI}/ca.crt "
         f"--cert={ETCD_PKI}/healthcheck-client.crt --key={ETCD_PKI}/healthcheck-client.key"
     )

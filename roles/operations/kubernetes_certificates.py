@@ -14,10 +14,10 @@ from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import (
     ADMIN_CONF,
+    CRICTL,
     DONE,
     KUBEADM_CONFIG,
     PKI,
-    SOCKET,
     STATE,
 )
 from lockstep.roles.operations.operation import Commands, operation, refusal
@@ -149,12 +149,11 @@ def restart(plan: NodePlan, groups: Iterable[Iterable[str]]) -> str:
         plan: the plan of the head.
         groups: names of the static pods, which are those of their containers, too.
     """
-    crictl = f"crictl --runtime-endpoint {SOCKET}"
     ready = ready_here(plan)
     return (
-        f'running() {{ {crictl} ps --state Running --name "^($1)\\$" --quiet; }}; '
+        f'running() {{ {CRICTL} ps --state Running --name "^($1)\\$" --quiet; }}; '
         "anew() { old=$(running $1); "
-        f'test -z "$old" || {crictl} stop $old >/dev/null || exit 1; '
+        f'test -z "$old" || {CRICTL} stop $old >/dev/null || exit 1; '
         f"for i in $(seq {START_S}); do now=$(running $1); "
         'if test "$(echo "$now" | grep -c .)" = $2 && '
         '{ test -z "$old" || ! echo "$now" | grep -qxF -e "$old"; }; then return; fi; '

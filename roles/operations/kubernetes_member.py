@@ -79,6 +79,8 @@ _tokens: WeakKeyDictionary[State, Token] = WeakKeyDictionary()
 OWN_KUBECTL = f"kubectl --kubeconfig {KUBELET_CONF} --request-timeout=10s"
 """A kubelet may read its own Node object (Kubernetes, Using Node Authorization)."""
 REGISTERED_S = 30.0
+READY_S = 90
+"""Seconds for the kubelet of a head that has joined."""
 _making = RLock()
 _joining = RLock()
 """etcd takes one new member at a time."""
@@ -165,8 +167,28 @@ def joined(plan: NodePlan, secrets: Secrets) -> Commands:
     if plan in control_planes(plan):
         with _joining:
             yield from _join(plan, secrets)
+            yield _spread(plan)
     else:
         yield from _join(plan, secrets)
+
+
+def _spread(plan: NodePlan) -> str:
+    """Return a command that starts CoreDNS anew once a new head can have one of its pods.
+
+    The first head was the only node when they were made, so it has both, and names would not be
+    found without it. The scheduler spreads pods only when they start (kubeadm, addons/dns/
+    manifests.go: podAntiAffinity).
+
+    Args:
+        plan: the plan of a head that has joined.
+    """
+    coredns = f"{KUBECTL} -n kube-system"
+    return (
+        f"{KUBECTL} wait node {shlex.quote(plan.name)} --for=condition=Ready "
+        f"--timeout={READY_S}s --request-timeout={READY_S + 10}s >/dev/null && "
+        f"{coredns} get deployment coredns --ignore-not-found --output name | "
+        f"xargs -r {coredns} rollout restart >/dev/null"
+    )
 
 
 @operation("the API server knows the node")

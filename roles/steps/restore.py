@@ -14,12 +14,12 @@ from pyinfra.api import deploy
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import (
     BEGUN,
+    CRICTL,
     DONE,
     ETCD_DATA,
     ETCD_PEER_PORT,
     MANIFESTS,
     RESTORING,
-    SOCKET,
     STATE,
     STOPPED,
     first_control_plane,
@@ -38,17 +38,18 @@ PODS = ("etcd", "kube-apiserver", *CLIENTS)
 WORK = f"{STATE}/restore"
 DONE_WITH = f"{STATE}/restored"
 """Folder with the data that etcd had before, by time."""
-A_SECOND, LEAST = 1000, 1_000_000_000
-"""etcd's revision after a restore is the time in seconds times ``A_SECOND``, and more than in the
-snapshot by ``LEAST`` at least. A client that knows a higher revision would wait for it, and see no
-change of any object until then (etcd.io, Disaster recovery: restoring with revision bump). So the
-second restore of a snapshot must not give the revision of the first one again. etcd writes fewer
-than a thousand revisions per second."""
+A_SECOND = 1000
+"""etcd's revision after a restore is the time in seconds times this, whatever the snapshot has. A
+client that knows a higher revision would wait for it, and see no change of any object until then
+(etcd.io, Disaster recovery: restoring with revision bump). So a second restore must not give the
+revision of the first one again. etcd writes fewer than a thousand revisions per second."""
+FURTHER = 1_000_000_000
+"""How much higher the revision is where etcd has written more than that."""
 
 
 def _stopped(*names: str) -> str:
     """Return a command that waits until none of these pods runs."""
-    crictl = f"crictl --runtime-endpoint {SOCKET} ps --state Running --quiet --name"
+    crictl = f"{CRICTL} ps --state Running --quiet --name"
     pattern = f"'^({'|'.join(names)})$'"
     return (
         f'for i in $(seq {WITHIN_S}); do test -n "$({crictl} {pattern})" || break; sleep 1; done; '
@@ -107,7 +108,7 @@ def restored(plan: NodePlan, snapshot: str) -> Commands:
         r"""sed -n 's/.*"revision": *\([0-9]*\).*/\1/p'); """
         f'test -n "$known" || {{ echo {file}: etcdutl names no revision >&2; exit 1; }}; '
         f"bump=$(( $(date +%s) * {A_SECOND} - known )); "
-        f"if test $bump -lt {LEAST}; then bump={LEAST}; fi; "
+        f"if test $bump -lt 1; then bump={FURTHER}; fi; "
         f"$etcdutl snapshot restore {file} --data-dir {WORK}/data "
         f"--name {name} --initial-cluster {name}={url} --initial-advertise-peer-urls {url} "
         # Members of the cluster until now would take this one for the one they knew.

@@ -81,6 +81,7 @@ SLOW_PARTS = {
         "slow-silence": ("test_silence",),
         "slow-pods": ("test_kubernetes", "test_kubernetes_gpus"),
         "slow-pods-drifts": ("test_kubernetes_drifts", "test_kubernetes_objects"),
+        "slow-pods-heads": ("test_kubernetes_heads",),
         "slow-pods-killed": ("test_kubernetes_killed",),
         "slow-pods-upgrade": ("test_kubernetes_upgrade",),
     }.items()

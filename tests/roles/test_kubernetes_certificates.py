@@ -133,8 +133,8 @@ def test_a_run_that_was_killed_after_the_renewal_restarts_the_pods(
 
 RUNS = """
 crictl() {{
-    case "$3" in
-        stop) shift 3; echo "stopped $*" >>{folder}/log;;
+    case "$5" in
+        stop) shift 5; echo "stopped $*" >>{folder}/log;;
         *) cat {folder}/running 2>/dev/null; true;;
     esac
 }}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from lockstep.files import managed
-from lockstep.plan.kubernetes import DONE, ETCD_DATA, SNAPSHOTS
+from lockstep.plan.kubernetes import DONE, ETCD_DATA, RESTORING, SNAPSHOTS
 from lockstep.roles.kubernetes_snapshots import PROGRAM
 from lockstep.roles.steps import restore
 from tests.golden.write import plan_of
@@ -108,8 +109,41 @@ def test_other_heads_stay_unless_the_first_has_the_snapshot(
     subprocess.run(["sh", "-n"], input=command, text=True, check=True)
 
 
-def test_nothing_stops_before_the_snapshot_was_read() -> None:
+def test_nothing_stops_before_the_snapshot_was_read_and_the_note_goes_last() -> None:
     function: Any = restore.restored._inner
-    command, _ = function.__wrapped__(plan=HEADS["head1"], snapshot="/root/it's.db")
+    (command,) = function.__wrapped__(plan=HEADS["head1"], snapshot="/root/it's.db")
     subprocess.run(["sh", "-n"], input=command, text=True, check=True)
-    assert command.index("etcdutl snapshot restore") < command.index("mv $one")
+    steps = (
+        "etcdutl snapshot restore",
+        "did not stop within",
+        "systemctl restart kubelet.service",
+        "kube-scheduler.yaml; then mv",
+        f"rm -rf {RESTORING}",
+    )
+    places = [command.index(step) for step in steps]
+    assert places == sorted(places)
+
+
+def test_the_revision_grows_with_each_restore_of_a_snapshot(tmp_path: Path) -> None:
+    """Also after a restore of a snapshot that is younger, and so has a higher revision."""
+    function: Any = restore.restored._inner
+    (command,) = function.__wrapped__(plan=HEADS["head1"], snapshot="/a.db")
+    etcdutl = tmp_path / "etcdutl"
+    begin, end = (command.index(word) for word in ("known=", "$etcdutl snapshot restore"))
+    script = f"set -eu; etcdutl={etcdutl}; {command[begin:end]}echo $bump"
+
+    def revision(now: int, known: str) -> int:
+        etcdutl.write_text(f"#!/bin/sh\necho '{known}'\n")
+        etcdutl.chmod(0o755)
+        words = script.replace("$(date +%s)", str(now))
+        done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=True)
+        return int(done.stdout) + int(json.loads(known)["revision"])
+
+    first = revision(1_795_000_000, '{"hash":2,"revision":4614,"totalKey":649}')
+    assert first == 1_795_000_000_000
+    assert revision(1_795_000_060, f'{{"revision":{first + 9}}}') == 1_795_000_060_000
+    assert revision(1_795_000_120, '{"hash":2,"revision":4614}') == 1_795_000_120_000
+    beyond = 1_795_000_120_001
+    assert revision(1_795_000_120, f'{{"revision":{beyond}}}') == beyond + restore.FURTHER
+    with pytest.raises(subprocess.CalledProcessError):
+        revision(1_795_000_120, '{"hash":2}')
