@@ -18,7 +18,7 @@ static size_t xids(int slot, unsigned long long *last) {
         return 0;
     }
     for (char *part; (part = strsep(&rest, " "));) {
-        if (*part) {
+        if (*part >= '0' && *part <= '9') { /* "none" is no number */
             *last = strtoull(part, NULL, 10);
             count++;
         }
@@ -76,9 +76,10 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *dat
     for (unsigned int waited = 0;; waited += 100) {
         for (int slot = 0; slot < MAX_GPUS; slot++) {
             unsigned long long xid = 0;
-            if ((set->types[slot] & nvmlEventTypeXidCriticalError) &&
-                xids(slot, &xid) > set->seen[slot]) {
-                set->seen[slot] = xids(slot, &xid);
+            size_t count = xids(slot, &xid);
+            bool comes = count > set->seen[slot];
+            set->seen[slot] = count; /* fewer, after a boot or a change of the state */
+            if (comes && (set->types[slot] & nvmlEventTypeXidCriticalError)) {
                 *data = (nvmlEventData_t){handle_of(slot), nvmlEventTypeXidCriticalError, xid,
                                           0xFFFFFFFF, 0xFFFFFFFF};
                 return NVML_SUCCESS;
