@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.labs import Lab
+from tests.lab.labs import Lab, deployed_lab
 
 CLUSTER = "test-cluster"
 PODS = "test-pods"
@@ -45,18 +45,9 @@ def cluster() -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def pods() -> Iterator[Lab]:
     """One head and two workers with Kubernetes, freshly deployed."""
-    lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB_PODS", PODS))
-    kept = lab.name != PODS
-    try:
-        if not kept:
-            lab.lab("down")
-        lab.lab("up", "--workers", "2", "--kubernetes", "1.34")
-        deployed = lab.deploy()
-        assert deployed.status == 0, deployed.errors
+    up = ("--workers", "2", "--kubernetes", "1.34")
+    with deployed_lab(PODS, *up, variable="LOCKSTEP_TEST_LAB_PODS") as lab:
         yield lab
-    finally:
-        if not kept:
-            lab.lab("down")
 
 
 @pytest.fixture(scope="module")
@@ -72,5 +63,5 @@ def boot(lab: Lab, *, anew: bool) -> None:
     if anew:
         lab.lab("down")
     lab.lab("up", "--workers", "2")
-    deployed = lab.deploy()
-    assert deployed.status == 0, deployed.errors
+    done = lab.deploy()
+    assert done.status == 0, done.errors

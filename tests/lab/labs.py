@@ -204,3 +204,35 @@ class Lab:
                 break
             time.sleep(UNREAD_PAUSE_S)
         return checked
+
+
+@contextmanager
+def deployed_lab(
+    name: str,
+    *up: str,
+    deploys: tuple[str, ...] = ("deploys/cluster.py",),
+    inventory: str = INVENTORY,
+    variable: str = "LOCKSTEP_TEST_LAB",
+) -> Iterator[Lab]:
+    """Boot machines as they were installed, deploy them, and remove the lab afterwards.
+
+    Args:
+        name: of the lab.
+        up: options of ``lab up``.
+        deploys: what is deployed, in turn.
+        inventory: the description.
+        variable: name of an environment variable with a developer's own lab, which stays as it is.
+    """
+    lab = Lab(os.environ.get(variable, name))
+    kept = variable in os.environ
+    try:
+        if not kept:
+            lab.lab("down")
+        lab.lab("up", *up)
+        for deploy in deploys:
+            done = lab.deploy(deploy, inventory=inventory)
+            assert done.status == 0, done.errors
+        yield lab
+    finally:
+        if not kept:
+            lab.lab("down")

@@ -6,7 +6,6 @@ software repairs are undone by a person's command, which the finding names.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.lab.kubectl import wait_for_alert
-from tests.lab.labs import Lab
+from tests.lab.labs import Lab, deployed_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -147,21 +146,11 @@ DRIFTS = (
 @pytest.fixture(scope="module")
 def pods() -> Iterator[Lab]:
     """A deployed cluster with Kubernetes; a developer's own lab stays as it is."""
-    lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB", NAME))
-    kept = lab.name != NAME
-    try:
-        if not kept:
-            lab.lab("down")
-        lab.lab("up", "--kubernetes", "1.34", "--workers", "2")
-        deployed = lab.deploy()
-        assert deployed.status == 0, deployed.errors
+    with deployed_lab(NAME, "--kubernetes", "1.34", "--workers", "2") as lab:
         # The device plugin is a pod, which starts once the workers have joined.
         offers = f"{KUBECTL} wait --timeout=180s node worker1 worker2"
         lab.on("head", rf"{offers} --for=jsonpath='{{.status.allocatable.nvidia\.com/gpu}}'=8")
         yield lab
-    finally:
-        if not kept:
-            lab.lab("down")
 
 
 def test_each_drift_is_named_and_one_deploy_repairs_them(pods: Lab) -> None:

@@ -6,7 +6,6 @@ The tests are steps in the life of one cluster, in the order of this file.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.labs import Deployed, Lab
+from tests.lab.labs import Deployed, Lab, deployed_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -111,18 +110,9 @@ class Heads:
 
 @pytest.fixture(scope="module")
 def heads() -> Iterator[Heads]:
-    lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB", NAME))
-    kept = lab.name != NAME
-    try:
-        if not kept:
-            lab.lab("down")
-        lab.lab("up", "--heads", "3", "--workers", "1", "--kubernetes", "1.34")
-        found = Heads(lab)
-        found.deploy()
-        yield found
-    finally:
-        if not kept:
-            lab.lab("down")
+    up = ("--heads", "3", "--workers", "1", "--kubernetes", "1.34")
+    with deployed_lab(NAME, *up) as lab:
+        yield Heads(lab)
 
 
 def test_a_second_deploy_changes_nothing(heads: Heads) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.labs import PYTHON, Lab
+from tests.lab.labs import PYTHON, Lab, deployed_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -53,16 +52,8 @@ NODE_IS_READY = (
 
 @pytest.fixture(scope="module")
 def deployed() -> Iterator[Lab]:
-    lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB", "test-killed-pods"))
-    kept = "LOCKSTEP_TEST_LAB" in os.environ
-    try:
-        lab.lab("up", "--kubernetes", "1.34", "--workers", "1")
-        first = lab.deploy()
-        assert first.status == 0, first.errors
+    with deployed_lab("test-killed-pods", "--kubernetes", "1.34", "--workers", "1") as lab:
         yield lab
-    finally:
-        if not kept:
-            lab.lab("down")
 
 
 def deploy_killed(lab: Lab, node: str, reached: str, what: str) -> None:

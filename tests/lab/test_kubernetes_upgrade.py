@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.labs import INVENTORY, ROOT, Lab
+from tests.lab.labs import INVENTORY, ROOT, Lab, deployed_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -73,18 +72,9 @@ BUDGET = {
 @pytest.fixture(scope="module")
 def older() -> Iterator[Lab]:
     """One head and three workers with Kubernetes 1.33; a developer's own lab stays as it is."""
-    lab = Lab(os.environ.get("LOCKSTEP_TEST_LAB", NAME))
-    kept = lab.name != NAME
-    try:
-        if not kept:
-            lab.lab("down")
-        lab.lab("up", "--kubernetes", "1.33,1.34", "--workers", "3")
-        deployed = lab.deploy(inventory=OLDER)
-        assert deployed.status == 0, deployed.errors
+    up = ("--kubernetes", "1.33,1.34", "--workers", "3")
+    with deployed_lab(NAME, *up, inventory=OLDER) as lab:
         yield lab
-    finally:
-        if not kept:
-            lab.lab("down")
 
 
 def kubectl(lab: Lab, words: str, stdin: str | None = None) -> str:
