@@ -81,10 +81,12 @@ def test_only_a_head_is_removed_from_etcd(monkeypatch: pytest.MonkeyPatch) -> No
     assert head.index("member remove") < head.index("delete node head1")
 
 
-def decided(monkeypatch: pytest.MonkeyPatch, operation: Any, **further: Any) -> list[Any]:
+def decided(
+    monkeypatch: pytest.MonkeyPatch, operation: Any, name: str = "head1", **further: Any
+) -> list[Any]:
     monkeypatch.setattr(of_operations, "host", SimpleNamespace(noop=lambda why: None))
     monkeypatch.setattr(of_operations, "strictly", nullcontext)
-    return list(operation._inner(plan=PLAN.nodes["head1"], **further))
+    return list(operation._inner(plan=PLAN.nodes[name], **further))
 
 
 @pytest.mark.parametrize(
@@ -113,3 +115,25 @@ def test_a_deploy_leaves_a_head_alone_whose_restore_was_interrupted(
     monkeypatch.setattr(member, "refusal", lambda why: why)
     (why,) = decided(monkeypatch, member.cleared)
     assert "run deploys/restore_etcd.py again" in why
+
+
+def test_only_a_head_that_has_joined_starts_coredns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member, "file_states", lambda paths: paths)
+    monkeypatch.setattr(member, "_join", lambda plan, secrets: iter(["kubeadm join"]))
+    monkeypatch.setattr(
+        member, "host", SimpleNamespace(state=SimpleNamespace(is_executing=True), log=None)
+    )
+
+    def commands(name: str, there: set[str]) -> list[str]:
+        monkeypatch.setattr(
+            member, "ask", lambda paths: {one: one if one in there else None for one in paths}
+        )
+        found = decided(monkeypatch, member.joined, name, secrets=None)
+        return [str(one) for one in found]
+
+    join, spread = commands("head2", set())
+    assert join == "kubeadm join"
+    assert "wait node head2 --for=condition=Ready" in spread
+    assert "rollout restart" in spread
+    assert commands("head2", {DONE, KUBELET_CONF}) == []
+    assert commands("worker01", set()) == ["kubeadm join"]

@@ -9,7 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -254,3 +257,19 @@ def test_the_holder_is_one_line_of_ascii() -> None:
     assert text.isascii()
     assert "\n" not in text
     assert json.loads(text)["command"] == "pyinfra 'ä\nb'"
+
+
+def test_the_time_of_readings_is_not_the_time_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that hangs keeps its readers for longer than the lock may take."""
+    steps: list[str] = []
+    record = SimpleNamespace(settle=lambda: steps.append("settled"), only_reading=nullcontext)
+    monkeypatch.setattr(run, "record_of", lambda head: record)
+
+    def say(script: str, **further: Any) -> tuple[bool, Any]:
+        steps.append("asked")
+        return True, SimpleNamespace(stdout_lines=["free"])
+
+    talk: Any = SimpleNamespace(say=say)
+    keeper: Any = SimpleNamespace(_head="head", _holder=SimpleNamespace(text="me"))
+    assert run.Run._say(keeper, talk, "echo", "") == "free"
+    assert steps == ["settled", "asked"]
