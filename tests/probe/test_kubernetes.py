@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import datetime
+import errno
 import ipaddress
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -276,6 +278,13 @@ def test_kube_proxy_tells_its_mode(node: Node, monkeypatch: pytest.MonkeyPatch) 
     node.file("/var/lib/kubelet/config.yaml", dns.format(12))
     lost = readings(node)["kube_proxy"]["value"]
     assert lost.startswith("nftables, but the Service at 127.0.0.3 port ")
+    with monkeypatch.context() as patched:
+
+        def no_route(*_: object) -> None:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+        patched.setattr(socket, "create_connection", no_route)
+        assert kubernetes._lost_service() == ""
     node.file("/var/lib/kubelet/config.yaml", "maxPods: 9\n")
     assert "has no clusterDNS" in readings(node)["kube_proxy"]["unread"]
     server.shutdown()

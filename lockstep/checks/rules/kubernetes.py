@@ -370,7 +370,10 @@ RULES = (
         id="kubernetes.kube_proxy",
         claim="kube-proxy serves Services with nftables on every node, and one answers there.",
         why="Without it, no pod of the node reaches a Service.",
-        blind="Other Services than that of the API server.",
+        blind=(
+            "Other Services than that of the API server. The Service itself, on nodes without a "
+            "route to it, such as a default route: only their pods reach Services."
+        ),
         source="Kubernetes, Debug Services: /proxyMode; Virtual IPs and Service Proxies",
         reading="kubernetes.kube_proxy",
         expected=same("nftables"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import re
 import socket
@@ -266,5 +267,7 @@ def _lost_service() -> str:
     try:
         socket.create_connection((address, SERVICE_PORT), 2.0).close()
     except OSError as error:
+        if error.errno == errno.ENETUNREACH:
+            return ""  # the node has no route, so the packet never came to kube-proxy's rules
         return f", but the Service at {address} port {SERVICE_PORT} does not answer: {error}"
     return ""
