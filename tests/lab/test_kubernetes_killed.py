@@ -18,8 +18,10 @@ RESET = (
 )
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/super-admin.conf --request-timeout=1s"
 KUBEADM, SESSION = "kubeadm", "the session"
+BEGUN = f"test -e {STATE}/begun && pgrep -x kubeadm"
+"""The note is there a moment before kubeadm is."""
 MOMENTS = {
-    "init has begun": ("head", f"test -e {STATE}/begun", KUBEADM),
+    "init has begun": ("head", BEGUN, KUBEADM),
     "init has the kubeconfigs": ("head", "test -e /etc/kubernetes/admin.conf", SESSION),
     "init has written etcd's manifest": (
         *("head", "test -e /etc/kubernetes/manifests/etcd.yaml", KUBEADM),
@@ -29,7 +31,7 @@ MOMENTS = {
     "init has stored its configuration": (
         *("head", f"{KUBECTL} get configmap -n kube-system kubeadm-config", SESSION),
     ),
-    "join has begun": ("worker1", f"test -e {STATE}/begun", SESSION),
+    "join has begun": ("worker1", BEGUN, SESSION),
     "join has found the cluster": (
         *("worker1", "test -e /etc/kubernetes/bootstrap-kubelet.conf", KUBEADM),
     ),
