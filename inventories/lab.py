@@ -40,8 +40,20 @@ _fabric: dict[str, object] = {"prefix": _lab.fabric_prefix}
 _heads_run = ["slurm_controller", "slurm_accounting", "prometheus"]
 _scheduler: dict[str, object] = {"kind": "slurm", "partitions": []}
 
+# Machines that are containers share the host's kernel and clock. They have a cgroup v2, but no
+# controllers if the host mounts cgroup v1. Slurm 22.05 was not tried with it.
+_container: dict[str, object] = {
+    "cgroup": "devices" if _lab.os == "debian_13" else "none",
+    "boot_loader": "none",
+    "clock": "host",
+}
 if _own_kernel:
-    _sysctl |= {"vm.swappiness": "1", "vm.max_map_count": "262144", "kernel.threads-max": "65536"}
+    if _lab.kernel_of("head") == "own":  # else, the heads can set those of their networks only
+        _sysctl |= {
+            "vm.swappiness": "1",
+            "vm.max_map_count": "262144",
+            "kernel.threads-max": "65536",
+        }
     _machine: dict[str, object] = {
         "kernel": {"transparent_hugepages": "madvise", "numa_balancing": False}
     }
@@ -63,13 +75,7 @@ if _own_kernel:
         "nics": {"count": 1, "rdma": "roce", "rdma_devices": "rxe0", "interfaces": "fabric0"},
     }
 else:
-    # The nodes are containers, which share the host's kernel and clock. They have a cgroup v2, but
-    # no controllers if the host mounts cgroup v1. Slurm 22.05 was not tried with it.
-    _machine = {
-        "cgroup": "devices" if _lab.os == "debian_13" else "none",
-        "boot_loader": "none",
-        "clock": "host",
-    }
+    _machine = _container
     _given = _lab.hardware["worker"]
     _cores = _given.sockets * _given.cores_per_socket
     # All threads of the first core, if there is a second core for jobs.
@@ -208,7 +214,11 @@ _cluster = (
                 "fabric": _fabric,
             },
             "hardware": {
-                "head": {**_lab.hardware["head"].model_dump(), **_machine, **_head},
+                "head": {
+                    **_lab.hardware["head"].model_dump(),
+                    **(_machine if _lab.kernel_of("head") == "own" else _container),
+                    **_head,
+                },
                 "worker": {
                     **_lab.hardware["worker"].model_dump(),
                     **_machine,

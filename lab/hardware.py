@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from lab.commands import run
-from lab.state import Hardware, NodeRole
+from lab.disk_image import ROLES
+from lab.state import Hardware, LabState, NodeRole
 
 GIVEN_MIB: dict[NodeRole, int] = {"head": 2048, "worker": 4096}
 """Memory of a QEMU machine, divided equally between its NUMA nodes."""
@@ -11,6 +12,12 @@ SOCKETS = 2
 CORES_PER_SOCKET = 2
 THREADS_PER_CORE = 1
 NUMA_NODES = 2
+
+
+def of(lab: LabState) -> dict[NodeRole, Hardware]:
+    """Return the hardware of a lab's nodes."""
+    kinds = {"own": own_hardware, "shared": shared_hardware}
+    return {role: kinds[lab.kernel_of(role)]()[role] for role in ROLES}
 
 
 def shared_hardware() -> dict[NodeRole, Hardware]:

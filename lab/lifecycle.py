@@ -190,11 +190,12 @@ def _create_with(
             repository_versions=str(packages.versions),
             image=str(chosen.folder),
             disks=str(disks.folder) if disks else None,
-            hardware=hardware.own_hardware() if disks else hardware.shared_hardware(),
+            hardware={},
             nodes=[],
         )
         if kubernetes:
             lab.kubernetes = prepared.prepare(kubernetes, chosen, packages)
+        lab.hardware = hardware.of(lab)
         prepare(lab)
         # Save the state first: if this process is killed, `down` knows what to remove.
         state.save(lab)

@@ -87,9 +87,9 @@ def write_identity(state: LabState, node: Node, root: Path) -> None:
     if node.role == "worker" and node.gpus is not None:
         archive = _driver_in(state.archive_versions)
         gpus.install(root, node.name, node.gpus, archive, state.hardware["worker"])
-    if state.kernel == "shared" and state.kubernetes is not None:
+    if state.kernel_of(node.role) == "shared" and state.kubernetes is not None:
         machine.install(root)
-    if node.role == "worker" and state.kernel == "shared":
+    if node.role == "worker" and state.kernel_of(node.role) == "shared":
         cgroups.install(root)
         for relative, text in CONTAINER_FILES.items():
             path = root / relative

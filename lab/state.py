@@ -117,7 +117,7 @@ class LabState(BaseModel):
     name: str
     os: str
     kernel: Kernel = "shared"
-    """Kernel of the nodes: the host's (systemd-nspawn) or their own (QEMU)."""
+    """Kernel of the workers: the host's (systemd-nspawn) or their own (QEMU)."""
     accelerator: Accelerator | None = None
     """QEMU's accelerator: "kvm" or "tcg" (emulation); None without QEMU."""
     prefix: str
@@ -150,6 +150,14 @@ class LabState(BaseModel):
     """None: a lab without ``--kubernetes``."""
     ready: bool = False
     """The first ``up`` has finished and reached all nodes."""
+
+    def kernel_of(self, role: NodeRole) -> Kernel:
+        """Return the kernel of nodes with a role.
+
+        Heads have their own one with Slurm only: an emulated API server does not answer within the
+        time that kubeadm waits.
+        """
+        return "shared" if role == "head" and self.kubernetes is not None else self.kernel
 
     def every_repository(self) -> list[Served]:
         """Return the repositories beside the lab's own."""

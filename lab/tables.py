@@ -64,12 +64,16 @@ def as_json(lab: LabState, views: list[NodeView]) -> str:
 
 def as_table(lab: LabState, views: list[NodeView]) -> str:
     """Return the views as a table."""
-    kernel = lab.kernel if lab.accelerator is None else f"{lab.kernel} ({lab.accelerator})"
+    kernels = {node.role: lab.kernel_of(node.role) for node in lab.nodes}
+    shown = {
+        role: f"own ({lab.accelerator})" if kind == "own" else kind
+        for role, kind in kernels.items()
+    }
     rows = [("NODE", "ROLE", "CONDITION", "ADDRESS", "PID", "OS", "KERNEL")]
     rows += [
         (
             *(node.name, node.role, node.condition, node.address),
-            *(str(node.pid or "-"), node.os, kernel),
+            *(str(node.pid or "-"), node.os, shown[node.role]),
         )
         for node in views
     ]

@@ -14,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from lab import gpus, lifecycle, node_files, places, state, wishes
+from lab import gpus, lifecycle, node_files, places, providers, state, wishes
+from lab.disk_image import ROLES
 from lab.errors import LabError, WrongUseError
 from lab.kubernetes import charts, families, images, machine, oci, prepared
 from lab.kubernetes.oci import Image
+from lab.nspawn import Nspawn
 from lab.programs import build
 from lab.programs.build import Built
+from lab.provider import Provider
+from lab.qemu import Qemu
 from lab.state import Hardware, Kubernetes, KubernetesRelease, LabState, Node, Served
 
 LIGHT_CONTAINER = gpus.ON_NODE / "light_container.py"
@@ -298,3 +302,17 @@ def test_the_number_of_heads_of_a_lab_stays() -> None:
     wishes.check_against(there, None, None, None, None, 1)
     with pytest.raises(WrongUseError, match="has 1 heads; --heads 3 requires all nodes"):
         wishes.check_against(there, None, None, None, None, 3)
+
+
+@pytest.mark.parametrize(
+    ("releases", "kinds"), [((), (Qemu, Qemu)), (("1.34",), (Nspawn, Qemu))], ids=["Slurm", "pods"]
+)
+def test_with_kubernetes_only_workers_have_kernels_of_their_own(
+    releases: tuple[str, ...], kinds: tuple[type[Provider], ...]
+) -> None:
+    made = lab(kubernetes(*releases) if releases else None)
+    made.kernel, made.accelerator = "own", "tcg"
+    of_all = providers.provider_of(made)
+    for role, kind in zip(ROLES, kinds, strict=True):
+        of_role = of_all.of(role) if isinstance(of_all, providers.ByRole) else of_all
+        assert isinstance(of_role, kind)
