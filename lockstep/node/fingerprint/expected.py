@@ -160,6 +160,10 @@ def _limits(
             # In a container, systemd sets the closest value that it can (setrlimit_closest).
             bound = most.get(line, "- unlimited").split()[1]
             soft, hard = (bound if _less(bound, text) else text for text in (soft, hard))
+        if name == "NOFILE":
+            # The kernel allows nobody more (proc_sys_fs(5), nr_open): "infinity" becomes this.
+            bound = line_of("/proc/sys/fs/nr_open", "unlimited")
+            soft, hard = (bound if _less(bound, text) else text for text in (soft, hard))
         same = running[1] == hard
         # Programs raise this soft limit, often to the hard one (Go does since 1.19).
         raised = name == "NOFILE" and (running[0] == running[1] or _less(soft, running[0]))

@@ -95,6 +95,8 @@ EXCEPTIONS_OF_RUNNING = (
            "mariadbd(8) sets it itself (variable UMASK)."),
     Exempt("running", r"ntp(d|sec)?\.service: limit (locked memory|stack size)", WHOLE,
            "The daemon sets it itself (ntp.conf(5), rlimit)."),
+    Exempt("running", r"kubelet\.service: limit open files", WHOLE,
+           "The kubelet sets it itself (KubeletConfiguration, maxOpenFiles)."),
     Exempt("running", r"munge\.service: limit core file size", WHOLE,
            "munged(8) forbids its own core dumps, which would contain the key."),
 )  # fmt: skip

@@ -122,6 +122,19 @@ def test_a_container_that_cannot_exceed_its_own_limit(node: Node) -> None:
     assert node.read("running")["munge.service: limit open files"]["configured"] == "20000 20000"
 
 
+def test_more_open_files_than_the_kernel_allows(node: Node) -> None:
+    """containerd's own unit has "infinity", and systemd gives it what the kernel allows."""
+    node.file(DROP_IN, "[Service]\nLimitNOFILE=infinity\n")
+    high = LIMITS.replace("1024  ", "1073741816").replace("524288", "1073741816")
+    node.file("/proc/200/limits", high)
+    assert "munge.service: limit open files" in node.read("running")
+    node.file("/proc/sys/fs/nr_open", "1073741816\n")
+    assert node.read("running") == {}
+    node.file("/proc/200/limits", high.replace("1073741816", "1048576"))
+    found = node.read("running")["munge.service: limit open files"]
+    assert found["configured"] == "1073741816 1073741816"
+
+
 def test_secrets_in_variables_are_not_shown(node: Node) -> None:
     node.file(DROP_IN, "[Service]\nEnvironment=API_TOKEN=abc\n")
     seen = node.read("running")["munge.service: environment API_TOKEN"]
