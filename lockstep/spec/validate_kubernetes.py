@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from netaddr import IPNetwork
+from netaddr import IPAddress, IPNetwork
 
 from lockstep.catalog import os as operating_systems
 from lockstep.spec import names
@@ -17,6 +17,9 @@ from lockstep.spec.validate_kubernetes_objects import object_problems
 LARGEST_SERVICE_BITS = 20
 """Bits of a Service's address after the prefix; the API server refuses more
 (cmd/kube-apiserver/app/options/validation.go: maxCIDRBits)."""
+PORTS = (2379, 2380, 2381, 10248, 10249, 10250, 10256, 10257, 10259)
+"""Of etcd, the kubelet, kube-proxy, the controller manager and the scheduler (Kubernetes, Ports and
+Protocols; kubeadm, constants.go)."""
 CONTROL_PLANES = (1, 3, 5)
 """Nodes of a control plane whose etcd keeps a majority when one of them is lost (etcd.io, FAQ)."""
 
@@ -102,6 +105,12 @@ def _settings(
             "more than 100 MiB: the kubelet evicts pods when less is left",
         ),
     )
+    if settings.api_port in PORTS:
+        yield Problem(
+            (*here, "api_port"),
+            str(settings.api_port),
+            f"a port that no other part of Kubernetes has: {', '.join(map(str, PORTS))} are taken",
+        )
     networks = [
         ("pod_prefix", settings.pod_prefix),
         ("service_prefix", settings.service_prefix),
@@ -130,7 +139,6 @@ def _control_plane(
     ]
     management = cluster.networks.get("management")
     address = settings.virtual_address
-    taken = {group.management for group in cluster.nodes}
     yield from violated(
         here,
         (
@@ -154,10 +162,10 @@ def _control_plane(
             "the address there",
         ),
         (
-            address is not None and address in taken,
+            address is not None and _taken(cluster, address),
             ("virtual_address",),
             str(address),
-            "an address that no node has",
+            "an address that neither a node nor the gateway has",
         ),
     )
     if heads and len(heads) not in CONTROL_PLANES:
@@ -171,6 +179,20 @@ def _control_plane(
             f"{len(heads)} nodes run kubernetes_control_plane",
             "1, 3 or 5 nodes: etcd needs a majority",
         )
+
+
+def _taken(cluster: Cluster, address: IPAddress) -> bool:
+    """Return whether a node or the gateway has an address."""
+    management = cluster.networks.get("management")
+    if management is not None and address == management.gateway:
+        return True
+    return any(
+        address.version == first.version
+        and int(first) <= int(address) < int(first) + len(names.expand(group.name))
+        for group in cluster.nodes
+        for first in (group.management, group.management_second)
+        if first is not None
+    )
 
 
 def _pods(cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]) -> Iterator[Problem]:

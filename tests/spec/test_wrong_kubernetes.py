@@ -104,7 +104,31 @@ CASES = (
         kube(virtual_address="fd00:1::10"),
         (*HERE, "virtual_address"),
         "fd00:1::10",
-        "that no node has",
+        "that neither a node",
+    ),
+    Case(
+        "an address of a later node of a group",
+        kube(virtual_address="fd00:1::102"),
+        (*HERE, "virtual_address"),
+        "fd00:1::102",
+        "that neither a node",
+    ),
+    Case(
+        "the gateway's address",
+        lambda wanted: (
+            wanted["networks"]["management"].update(gateway="fd00:1::1"),
+            wanted["scheduler"].update(virtual_address="fd00:1::1"),
+        ),
+        (*HERE, "virtual_address"),
+        "fd00:1::1",
+        "nor the gateway has",
+    ),
+    Case(
+        "a port of etcd",
+        kube(api_port=2379),
+        (*HERE, "api_port"),
+        "2379",
+        "a port that no other part of Kubernetes has",
     ),
     Case(
         "an address elsewhere",
