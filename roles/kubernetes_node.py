@@ -1,6 +1,6 @@
 """What every node of Kubernetes has before it joins: programs, kubelet's settings, pods' network.
 
-Owns     the packages of Kubernetes, the kubelet's arguments and its drop-in, the CNI configuration
+Owns     the packages of Kubernetes, the kubelet's arguments and its drop-ins, the CNI configuration
          and the routes to the pods of other nodes, and the registry mirror of containerd.
 Restart  the routes are made again if they differ; kubernetes_worker and
          kubernetes_control_plane restart the kubelet, which keeps containers running.
@@ -16,9 +16,17 @@ from lockstep.plan.declaration import (
     Declaration,
     File,
     Unit,
+    drop_in,
     whole_unit,
 )
-from lockstep.plan.kubernetes import CERTS_D, KUBELET_DROP_INS, ROUTES_UNIT, routed
+from lockstep.plan.kubernetes import (
+    CERTS_D,
+    KUBELET_DROP_INS,
+    KUBELET_STATE,
+    KUBELET_UNIT_DROP_IN,
+    ROUTES_UNIT,
+    routed,
+)
 
 ROUTES = "/etc/lockstep/pod-routes"
 ROUTES_PROGRAM = "/usr/local/libexec/lockstep/pod-routes"
@@ -59,6 +67,18 @@ ROLE = Declaration(
             own=True,
             validate="python3 -m json.tool {new} >/dev/null",
             wanted=routed,
+        ),
+        File(
+            path=KUBELET_STATE,
+            template="kubernetes_node/kubelet-state.sh.j2",
+            mode="755",
+            validate=SHELL,
+        ),
+        File(
+            path=KUBELET_UNIT_DROP_IN,
+            template="kubernetes_node/kubelet.service.conf.j2",
+            validate=drop_in("kubelet.service"),
+            values={"state_program": KUBELET_STATE},
         ),
         File(path=ROUTES, template="kubernetes_node/routes.j2", own=True, wanted=routed),
         File(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -153,3 +155,27 @@ def test_firewall_lets_pods_and_the_administrator_in() -> None:
     assert 'ip6 saddr fd00:2::/48 accept comment "pods"' in of["worker1"]
     assert "tcp dport 6443" in of["head1"]
     assert "tcp dport 6443" not in of["worker1"]
+
+
+@pytest.mark.parametrize(
+    ("booted", "held", "kept"),
+    [(True, True, False), (True, False, False), (False, True, True), (False, False, False)],
+)
+def test_the_kubelet_forgets_what_no_container_can_have(
+    tmp_path: Path, booted: bool, held: bool, kept: bool
+) -> None:
+    """Otherwise it ends, because after a reboot the machine has other huge pages."""
+    script = text_of(planned(), "worker1", "/usr/local/libexec/lockstep/kubelet-state")
+    for folder in ("/var/lib/kubelet", "/run/lockstep"):
+        assert folder in script
+        (tmp_path / folder[1:]).mkdir(parents=True)
+        script = script.replace(folder, f"{tmp_path}{folder}")
+    state = tmp_path / "var/lib/kubelet/memory_manager_state"
+    entries = '"entries":{"pod":{}},' if held else ""
+    state.write_text(f'{{"policyName":"Static",{entries}"checksum":1}}')
+    if not booted:
+        (tmp_path / "run/lockstep/kubelet-started").touch()
+    subprocess.run(["sh", "-c", script], check=True)
+    assert state.exists() == kept
+    assert (tmp_path / "run/lockstep/kubelet-started").exists()
+    subprocess.run(["sh", "-c", script], check=True)

@@ -187,7 +187,9 @@ RULES = (
             lambda value: f"{number(value):g}" if isinstance(value, float) else f"{value} MiB"
         ),
         repair=by_hand(
-            "on {node}: systemctl restart kubelet; it looks for CPUs and huge pages when it starts"
+            f"{KUBECTL} drain {{node}} --ignore-daemonsets, then on {{node}}: systemctl restart "
+            f"kubelet, which looks for CPUs and huge pages when it starts, and: {KUBECTL} uncordon "
+            "{node}"
         ),
         applies=concerned,
         explained_by=(
