@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from lockstep.facts.files import file_states
 from lockstep.facts.kubernetes import nodes_seen
@@ -14,13 +16,14 @@ from lockstep.roles.operations.operation import Commands, ask, operation
 
 RESTART = f"{KUBECTL} --namespace {NAMESPACE} rollout restart daemonset >/dev/null"
 
-OFFERED_S = 90
+OFFERED_S = {"operands": 90, "operator": 600}
+"""The operator pulls several large images first, and validates them one after the other."""
 OFFERED = (
-    f"end=$(($(date +%s) + {OFFERED_S})); for node in {{nodes}}; do "
+    "end=$(($(date +%s) + {limit})); for node in {nodes}; do "
     f"until {KUBECTL} get node $node "
     "-o jsonpath='{{.status.allocatable}}' | grep -q '\"nvidia.com/[^\"]*\":\"[1-9]'; do "
-    '[ $(date +%s) -lt $end ] || {{ echo "$node offers no GPUs after '
-    f'{OFFERED_S} s. Next: kubectl -n {NAMESPACE} get pods -o wide" >&2; exit 1; }}}}; '
+    '[ $(date +%s) -lt $end ] || {{ echo "$node offers no GPUs after {limit} s. '
+    f'Next: kubectl -n {NAMESPACE} get pods -o wide" >&2; exit 1; }}}}; '
     "sleep 1; done; done"
 )
 
@@ -47,11 +50,12 @@ def looked_again(plan: NodePlan) -> Commands:
         yield f"printf %s {shlex.quote(text)} >{LAYOUTS}"
 
 
-@operation("every worker offers GPUs", limit_s=OFFERED_S + 30)
+@operation("every worker offers GPUs", limit_s=max(OFFERED_S.values()) + 30)
 def offered(plan: NodePlan) -> Commands:
     """Wait until the device plugin has told the kubelet of each new worker about its GPUs.
 
-    It waits only for workers that offer none: one with too few has a fault, which the check names.
+    It waits only for workers that take pods and offer none: one with too few has a fault, which the
+    check names, and one that failed, or that was taken out of service, must not hold up the others.
 
     Args:
         plan: the plan of the node.
@@ -60,11 +64,20 @@ def offered(plan: NodePlan) -> Commands:
     lacking = [
         one.name
         for one in gpu_workers(plan)
-        if not any(
+        if _takes_pods(node := nodes.get(one.name, {}))
+        and not any(
             number != "0"
-            for resource, number in nodes.get(one.name, {}).get("allocatable", {}).items()
+            for resource, number in node["allocatable"].items()
             if resource.startswith("nvidia.com/")
         )
     ]
     if lacking:
-        yield OFFERED.format(nodes=shlex.join(lacking))
+        limit = OFFERED_S[plan.kubernetes.settings.gpus.deploy]
+        yield OFFERED.format(nodes=shlex.join(lacking), limit=limit)
+
+
+def _takes_pods(node: Mapping[str, Any]) -> bool:
+    """Return whether a node has joined, has a kubelet that answers, and is not cordoned."""
+    # "False" is a node that has just joined; "Unknown", one that is lost (Kubernetes, Node Status).
+    ready = node.get("conditions", {}).get("Ready", "Unknown")
+    return ready != "Unknown" and not node["unschedulable"]
