@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.lab.labs import Lab
+from tests.lab.labs import Lab, deployed_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.kernel]
 
@@ -29,19 +28,10 @@ GUARANTEED = {"cpu": "1", "memory": "64Mi", "hugepages-2Mi": "32Mi"}
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """One head and one worker, deployed and rebooted."""
-    made = Lab(os.environ.get("LOCKSTEP_TEST_KERNEL_LAB", NAME))
-    kept = made.name != NAME  # a developer's own lab stays as it is
-    if not kept:
-        made.lab("down")
-    try:
-        made.lab("up", "--kernel", "own", "--workers", "1", "--kubernetes", "1.34")
-        for deploy in ("deploys/cluster.py", "deploys/reboot.py"):
-            done = made.deploy(deploy)
-            assert done.status == 0, done.errors
+    up = ("--kernel", "own", "--workers", "1", "--kubernetes", "1.34")
+    deploys = ("deploys/cluster.py", "deploys/reboot.py")
+    with deployed_lab(NAME, *up, deploys=deploys, variable="LOCKSTEP_TEST_KERNEL_LAB") as made:
         yield made
-    finally:
-        if not kept:
-            made.lab("down")
 
 
 def kubectl(lab: Lab, words: str, stdin: str | None = None) -> str:
