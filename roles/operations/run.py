@@ -39,7 +39,7 @@ FOLDER = "/run/lockstep"
 NAME = "lock"
 WITHIN_S = 20.0
 """Seconds within which the head has to answer."""
-SHOWN_DATA = frozenset({"roles", "canary", "compare", "packages", "users", "snapshot"})
+SHOWN_DATA = frozenset({"roles", "canary", "compare", "packages", "users", "snapshot", "lost"})
 """The ``--data`` whose values may be shown; others may be secrets."""
 HIDDEN = frozenset({"--data", "--ssh-password", "--ssh-key-password"})
 

@@ -290,8 +290,10 @@ OF_KUBERNETES = (
     "kubernetes_objects.as_planned",
     "kubernetes_objects.labelled",
     "kubernetes_releases.as_planned",
+    "restore.follows",
     "restore.restored",
     "restore.stopped",
+    "restore.verified",
     "upgrade.allowed",
     "upgrade.upgraded",
 )

@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from lockstep.files import managed
-from lockstep.plan.kubernetes import DONE, ETCD_DATA, RESTORING, SNAPSHOTS
+from lockstep.plan.kubernetes import (
+    BEGUN,
+    DONE,
+    ETCD_DATA,
+    MANIFESTS,
+    RESTORING,
+    SNAPSHOTS,
+    STOPPED,
+)
 from lockstep.roles.kubernetes_snapshots import PROGRAM
 from lockstep.roles.steps import restore
 from tests.golden.write import plan_of
@@ -83,51 +91,132 @@ def test_a_head_without_a_control_plane_saves_nothing(tmp_path: Path, snapshot: 
     assert not (tmp_path / "etcd-snapshots").exists()
 
 
-def stopped(monkeypatch: pytest.MonkeyPatch, **state: list[str]) -> Any:
-    """What another head does once the first one has had its turn."""
-    known = SimpleNamespace(
-        inventory=SimpleNamespace(get_host=lambda name, default: name), is_executing=True, **state
-    )
-    monkeypatch.setattr(restore, "host", SimpleNamespace(state=known))
+class Run:
+    """A run of pyinfra with three heads, whose commands all succeed."""
+
+    inventory = SimpleNamespace(get_host=lambda name, default: name)
+
+    def __init__(self, *active: str, failed: tuple[str, ...] = ()) -> None:
+        self.is_executing, self.active_hosts, self.failed_hosts = True, list(active), list(failed)
+
+    def does(self, name: str, node: str, **arguments: Any) -> str:
+        """Return the command of an operation, or its refusal."""
+        function: Any = getattr(restore, name)._inner
+        first, *notes = function.__wrapped__(plan=HEADS[node], **arguments)
+        assert isinstance(first, str)
+        for note in notes:
+            assert note.function(self, None)
+        subprocess.run(["sh", "-n"], input=first if notes else "", text=True, check=True)
+        return first
+
+
+NONE: frozenset[str] = frozenset()
+ALL = ("head1", "head2", "head3")
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Begin a run of the restore."""
     monkeypatch.setattr(restore, "refusal", lambda why: why)
-    function: Any = restore.stopped._inner
-    return list(function.__wrapped__(plan=HEADS["head2"]))
+
+    def begin(*active: str, failed: tuple[str, ...] = ()) -> Run:
+        run = Run(*active, failed=failed)
+        monkeypatch.setattr(restore, "host", SimpleNamespace(state=run))
+        return run
+
+    return begin
 
 
-def test_other_heads_stay_unless_the_first_has_the_snapshot(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    failed: tuple[dict[str, list[str]], ...] = (
-        {"active_hosts": [], "failed_hosts": []},
-        {"active_hosts": ["head1"], "failed_hosts": ["head1"]},
-    )
-    for state in failed:
-        (only,) = stopped(monkeypatch, **state)
-        assert only == "head2 was left alone, because head1 has not restored the snapshot"
-    (command,) = stopped(monkeypatch, active_hosts=["head1"], failed_hosts=[])
-    assert "touch /var/lib/lockstep/kubernetes/begun" in command
-    subprocess.run(["sh", "-n"], input=command, text=True, check=True)
-
-
-def test_nothing_stops_before_the_snapshot_was_read_and_the_note_goes_last() -> None:
-    function: Any = restore.restored._inner
-    (command,) = function.__wrapped__(plan=HEADS["head1"], snapshot="/root/it's.db")
-    subprocess.run(["sh", "-n"], input=command, text=True, check=True)
+def test_other_heads_stop_between_the_verification_and_the_restore(begun: Any) -> None:
+    run = begun(*ALL)
+    verify = run.does("verified", "head1", snapshot="/root/it's.db")
+    assert "etcdutl snapshot restore" in verify
+    assert "did not stop" not in verify
+    for head in ALL[1:]:
+        stop = run.does("stopped", head, lost=NONE)
+        assert f"mv $one {STOPPED}/" in stop
+        assert BEGUN not in stop
+    now = run.does("restored", "head1", lost=NONE)
     steps = (
-        "etcdutl snapshot restore",
         "did not stop within",
         "systemctl restart kubelet.service",
         "kube-scheduler.yaml; then mv",
         f"rm -rf {RESTORING}",
     )
-    places = [command.index(step) for step in steps]
+    places = [now.index(step) for step in steps]
     assert places == sorted(places)
+    join = run.does("follows", "head2")
+    assert join.index(f"touch {BEGUN}") < join.index(DONE) < join.index(f"rm -rf {STOPPED}")
+
+
+def test_no_head_stops_unless_the_first_has_verified_the_snapshot(begun: Any) -> None:
+    refused = begun(*ALL).does("stopped", "head2", lost=NONE)
+    assert "head2 was not stopped, because head1 has not verified the snapshot. Next: " in refused
+
+
+@pytest.mark.parametrize(
+    ("active", "failed"), [(("head1", "head2"), ()), (ALL, ("head3",))], ids=["absent", "failed"]
+)
+def test_a_head_that_is_missing_or_failed_is_named(begun: Any, active: Any, failed: Any) -> None:
+    run = begun(*active, failed=failed)
+    run.does("verified", "head1", snapshot="/a.db")
+    refused = run.does("stopped", "head2", lost=NONE)
+    assert refused.startswith("head2 was not stopped: head3 failed in this run or is not in it")
+    assert "Next: repair head3" in refused
+    assert "--data lost=head3" in refused
+    assert "head1 was not restored, because head2, head3 did not stop" in run.does(
+        "restored", "head1", lost=NONE
+    )
+    gone = frozenset({"head3"})
+    run.does("stopped", "head2", lost=gone)
+    assert "systemctl restart kubelet" in run.does("restored", "head1", lost=gone)
+
+
+def test_the_first_head_is_not_touched_unless_all_others_have_stopped(begun: Any) -> None:
+    """Also where pyinfra goes head by head, so that the first has its turn before the others."""
+    run = begun(*ALL)
+    run.does("verified", "head1", snapshot="/a.db")
+    run.does("stopped", "head2", lost=NONE)
+    refused = run.does("restored", "head1", lost=NONE)
+    assert refused.startswith("head1 was not restored, because head3 did not stop in this run. ")
+    assert "Next: repair head3" in refused
+    assert "head2 stays stopped, with its data, because head1" in run.does("follows", "head2")
+
+
+@pytest.mark.parametrize("what", ["nothing", "containers", "a process"])
+def test_what_does_not_run_has_stopped(tmp_path: Path, begun: Any, what: str) -> None:
+    """A head without its disk has neither crictl nor manifests."""
+    run = begun(*ALL)
+    run.does("verified", "head1", snapshot="/a.db")
+    command = run.does("stopped", "head2", lost=NONE)
+    (tmp_path / "proc/12").mkdir(parents=True)
+    process = "etcd" if what == "a process" else "kubelet"
+    (tmp_path / "proc/12/comm").write_text(f"{process}\n")
+    if what == "containers":
+        (tmp_path / "crictl").write_text("#!/bin/sh\necho 0123\n")
+        (tmp_path / "crictl").chmod(0o755)
+    for path in (STOPPED, MANIFESTS, "/proc"):
+        command = command.replace(path, str(tmp_path / path.lstrip("/")))
+    (tmp_path / MANIFESTS.lstrip("/")).mkdir(parents=True)
+    (tmp_path / MANIFESTS.lstrip("/") / "etcd.yaml").touch()
+    command = command.replace(f"seq {restore.WITHIN_S}", "seq 1").replace("sync; ", "")
+    done = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )
+    assert (tmp_path / STOPPED.lstrip("/") / "etcd.yaml").exists()
+    assert (done.returncode == 0) == (what == "nothing"), done.stderr
+    said = {"nothing": "", "containers": "did not stop within", "a process": "still runs etcd"}
+    assert said[what] in done.stderr
 
 
 def test_the_revision_grows_with_each_restore_of_a_snapshot(tmp_path: Path) -> None:
     """Also after a restore of a snapshot that is younger, and so has a higher revision."""
-    function: Any = restore.restored._inner
-    (command,) = function.__wrapped__(plan=HEADS["head1"], snapshot="/a.db")
+    function: Any = restore.verified._inner
+    command, _ = function.__wrapped__(plan=HEADS["head1"], snapshot="/a.db")
     etcdutl = tmp_path / "etcdutl"
     begin, end = (command.index(word) for word in ("known=", "$etcdutl snapshot restore"))
     script = f"set -eu; etcdutl={etcdutl}; {command[begin:end]}echo $bump"
