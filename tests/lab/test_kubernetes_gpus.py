@@ -151,7 +151,7 @@ def test_another_layout_of_mig_devices_becomes_other_resources(started: Lab) -> 
     assert deployed.status == 0, deployed.errors
     wait_for(started, {"nvidia.com/gpu": "8"})
     # MIG devices that are not declared any more stay until the next boot: a job may use them.
-    assert {rule for rule, _, _ in started.check().named} == {"gpu.mig"}
+    assert "gpu.mig" in {rule for rule, _, _ in started.check().named}
     for node in ("worker1", "worker2"):
         started.lab("power-cycle", node)
     kubectl(started, "wait --for=condition=Ready node/worker1 node/worker2 --timeout=180s")
