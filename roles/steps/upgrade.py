@@ -21,7 +21,7 @@ from lockstep.facts.packages import package_state
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import DONE
+from lockstep.plan.kubernetes import DONE, control_planes
 from lockstep.plan.kubernetes_upgrade import configuration, objection
 from lockstep.roles.operations.operation import Commands, operation, refusal
 from lockstep.roles.operations.packages import change
@@ -113,10 +113,12 @@ class Turn:
             self.host.log_styled("it has not joined Kubernetes yet: deploy it")
             return
         seen = self.pods.look()
-        if seen.version == self.wanted and (not head or self._static() == self.wanted):
+        if seen.version == self.wanted and (not head or self._static(name) == self.wanted):
             self.pods.released(self.again)
             self.host.log_styled(f"runs {self.wanted} already")
             return
+        if not head:
+            self._heads_first()
         self.host.log_styled(f"{seen.version or 'unknown'} -> {self.wanted}")
         self._install("kubeadm")
         # The cluster's configuration has the new version once one head has been upgraded.
@@ -149,11 +151,33 @@ class Turn:
         for command in change(found, names, software.versions, software.held):
             self._say(command, PACKAGES_S)
 
-    def _static(self) -> str:
-        """Return the version of this head's API server."""
+    def _heads_first(self) -> None:
+        """Check that every head of the plan runs the new API server, also those not in this run.
+
+        A kubelet must not be newer than any API server (Kubernetes, Version Skew Policy: kubelet).
+
+        Raises:
+            Failed: a head runs another one, or none.
+            Unanswered: no head answered.
+        """
+        found = {one.name: self._static(one.name) for one in control_planes(self.plan)}
+        older = {name: version for name, version in found.items() if version != self.wanted}
+        if older:
+            heads = ", ".join(
+                f"{name} runs the API server {version or 'of no known version'}"
+                for name, version in older.items()
+            )
+            raise Failed(
+                f"{self.plan.name} was not upgraded: {heads}, and {self.wanted} has to be on all "
+                "heads before a worker gets it",
+                f"repair {', '.join(older)}, then run, without --limit: {self.again}",
+            )
+
+    def _static(self, head: str) -> str:
+        """Return the version of a head's API server; "" if it has none."""
         return self.pods.said(
-            f"--namespace kube-system get pod kube-apiserver-{shlex.quote(self.plan.name)} "
-            "--output jsonpath='{.spec.containers[0].image}'"
+            f"--namespace kube-system get pod kube-apiserver-{shlex.quote(head)} "
+            "--ignore-not-found --output jsonpath='{.spec.containers[0].image}'"
         ).rpartition(":")[2]
 
     def _configured(self) -> str:
