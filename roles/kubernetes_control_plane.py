@@ -9,16 +9,14 @@ Restart  the kubelet when its files or its program change; static pods keep runn
 
 from __future__ import annotations
 
-from lockstep.facts.files import file_states
+from lockstep.facts.files import existing
 from lockstep.facts.kubernetes import static_pods
 from lockstep.plan.declaration import Declaration, File
 from lockstep.plan.kubernetes import (
     ADMIN_CONF,
-    BEGUN,
-    DONE,
     KUBEADM_CONFIG,
     KUBELET,
-    RESTORING,
+    MEMBERSHIP,
     SOCKET,
     TIMEOUTS,
     authority_files,
@@ -45,5 +43,5 @@ ROLE = Declaration(
     ),
     units=(KUBELET,),
     operations="lockstep.roles.operations.kubernetes_control_plane",
-    asks=lambda plan: [file_states((BEGUN, DONE, ADMIN_CONF, RESTORING)), static_pods()],
+    asks=lambda plan: [existing((*MEMBERSHIP, ADMIN_CONF)), static_pods()],
 )

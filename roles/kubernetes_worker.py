@@ -6,9 +6,9 @@ Restart  the kubelet when its files or its program change; pods keep running.
 
 from __future__ import annotations
 
-from lockstep.facts.files import file_states
+from lockstep.facts.files import existing
 from lockstep.plan.declaration import Declaration
-from lockstep.plan.kubernetes import BEGUN, DONE, KUBELET, KUBELET_CONF, RESTORING
+from lockstep.plan.kubernetes import KUBELET, MEMBERSHIP
 
 ROLE = Declaration(
     name="kubernetes_worker",
@@ -18,5 +18,5 @@ ROLE = Declaration(
     after=("kubernetes_node", "time_sync", "kubernetes_control_plane", "node_check"),
     units=(KUBELET,),
     operations="lockstep.roles.operations.kubernetes_worker",
-    asks=lambda plan: [file_states((BEGUN, DONE, KUBELET_CONF, RESTORING))],
+    asks=lambda plan: [existing(MEMBERSHIP)],
 )

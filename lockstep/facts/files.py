@@ -33,6 +33,15 @@ def file_states(paths: tuple[str, ...]) -> Question[dict[str, FileState | None]]
     return Question("files", ("files",), answer, {"files": paths})
 
 
+def existing(paths: tuple[str, ...]) -> Question[frozenset[str]]:
+    """Ask which of these paths exist, whether as a file, a folder or a link that leads nowhere."""
+
+    def answer(taken: Taken) -> frozenset[str]:
+        return frozenset(path for path in paths if "absent" not in taken.item("files", path))
+
+    return Question("existing", ("files",), answer, {"files": paths})
+
+
 def links(paths: tuple[str, ...]) -> Question[dict[str, bool]]:
     """Ask which paths are symbolic links."""
 

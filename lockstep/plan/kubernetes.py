@@ -46,6 +46,18 @@ RESTORING = f"{STOPPED}/etcd.yaml"
 """Exists while deploys/restore_etcd.py restores a snapshot on this node."""
 ETCD_DATA = "/var/lib/etcd"
 """Data of etcd, which its container has at the same path (kubeadm v1beta4, dataDir)."""
+JOIN_CONFIG = "/run/lockstep/kubeadm-join.yaml"
+"""kubeadm's file with the token of a node, while the node joins."""
+OF_A_MEMBER = (
+    KUBELET_CONF,
+    "/var/lib/kubelet/config.yaml",
+    f"{MANIFESTS}/kube-apiserver.yaml",
+    f"{ETCD_DATA}/member",
+)
+"""A node that belongs to a cluster has one of these; ``kubeadm reset`` deletes them all (kubeadm,
+reset/cleanupnode.go, removeetcdmember.go)."""
+MEMBERSHIP = (BEGUN, DONE, RESTORING, JOIN_CONFIG, *OF_A_MEMBER)
+"""The paths that tell whether kubeadm must do something on a node."""
 SNAPSHOTS = "/var/lib/lockstep/etcd-snapshots"
 SOCKET = "unix:///run/containerd/containerd.sock"
 CRICTL = f"crictl --config /dev/null --runtime-endpoint {SOCKET}"

@@ -1,8 +1,9 @@
 """Makes a node a member of Kubernetes with kubeadm, for workers and for the control plane.
 
 kubeadm cannot be repeated after it was interrupted: it finds its own files. So a file is there
-while it runs, and a run that finds this file resets the node first. A node without that file is
-never reset: its Kubernetes may be another one.
+while it runs, and a run that finds this file resets the node first. The file is made only on a node
+that has nothing of Kubernetes or etcd. A node without that file is never reset: its Kubernetes may
+be another one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pyinfra import host
 from pyinfra.api import State, StringCommand
 
 from lockstep.certificates import public_key_hash
-from lockstep.facts.files import file_states
+from lockstep.facts.files import existing
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
@@ -30,9 +31,13 @@ from lockstep.plan.kubernetes import (
     ADMIN_CONF,
     BEGUN,
     DONE,
+    ETCD_DATA,
+    JOIN_CONFIG,
     KUBEADM_CONFIG,
     KUBECTL,
     KUBELET_CONF,
+    MEMBERSHIP,
+    OF_A_MEMBER,
     RESTORING,
     SOCKET,
     STATE,
@@ -90,32 +95,58 @@ _joining = RLock()
 def cleared(plan: NodePlan) -> Commands:
     """Undo what an interrupted kubeadm left behind on the node.
 
-    Fails if the node belongs to a cluster that Lockstep did not make.
+    Fails if the node has files of a cluster that no interrupted run of Lockstep made.
 
     Args:
         plan: the plan of the node.
     """
-    states = ask(file_states((BEGUN, DONE, KUBELET_CONF, RESTORING)))
-    if states[RESTORING] is not None:
+    there = ask(existing(MEMBERSHIP))
+    if RESTORING in there:
         yield refusal(
             f"{plan.name}: a restore of etcd was interrupted here. Next: run "
             "deploys/restore_etcd.py again"
         )
         return
-    if states[DONE] is not None and states[KUBELET_CONF] is not None:
+    interrupted = BEGUN in there and DONE not in there
+    left = [path for path in OF_A_MEMBER if path in there]
+    if left and not interrupted and not {DONE, KUBELET_CONF} <= there:
+        yield refusal(_lost(plan, left) if DONE in there else _foreign(plan, left))
         return
-    if states[BEGUN] is not None:
+    # A run that was killed left them.
+    over = [path for path in (JOIN_CONFIG, BEGUN) if path in there]
+    if interrupted:
+        over.remove(BEGUN)
         yield StringCommand(RESET, _stdin=RESET_CONFIGURATION)
-    elif states[KUBELET_CONF] is not None:
-        yield StringCommand(
-            "cat >&2; exit 1",
-            _stdin=(
-                f"{plan.name} belongs to a Kubernetes cluster that Lockstep did not make: it has "
-                f"{KUBELET_CONF}. Nothing was changed. Next: list the roles kubernetes_* in "
-                "unmanaged, or remove that cluster from the node (kubeadm reset), then run this "
-                "again"
-            ),
+    if over:
+        yield f"rm -f {' '.join(over)}"
+
+
+def _foreign(plan: NodePlan, left: list[str]) -> str:
+    return (
+        f"{plan.name} has Kubernetes or etcd that Lockstep did not make: {', '.join(left)}. "
+        "Nothing was changed. Next: list the roles kubernetes_* in unmanaged, or, if nobody needs "
+        "that cluster, remove it from the node (kubeadm reset, which also deletes all below "
+        f"{ETCD_DATA}), then run this again"
+    )
+
+
+def _lost(plan: NodePlan, left: list[str]) -> str:
+    """Return what to do if only the kubeconfig of a member's kubelet is missing.
+
+    Source: Kubernetes, Troubleshooting kubeadm (Kubelet client certificate rotation fails).
+    """
+    if plan in control_planes(plan):
+        how = f"make it anew (kubeadm init phase kubeconfig kubelet --config {KUBEADM_CONFIG})"
+    else:
+        how = (
+            "make it anew on a head (kubeadm kubeconfig user --org system:nodes --client-name "
+            f"system:node:{plan.name} --config {KUBEADM_CONFIG}) and copy it there with mode 600, "
+            "or drain the node and run kubeadm reset on it"
         )
+    return (
+        f"{plan.name} has joined, and {KUBELET_CONF} is missing, but other files of its Kubernetes "
+        f"are there: {', '.join(left)}. Nothing was changed. Next: {how}, then run this again"
+    )
 
 
 @operation("the control plane exists", limit_s=LIMIT_S)
@@ -126,9 +157,9 @@ def initialised(plan: NodePlan, secrets: Secrets) -> Commands:
         plan: the plan of the node, the first of the control plane.
         secrets: the secrets of the cluster.
     """
-    states = ask(file_states((DONE, ADMIN_CONF, KUBELET_CONF)))
-    if states[DONE] is not None and states[KUBELET_CONF] is not None:
-        if states[ADMIN_CONF] is None:
+    there = ask(existing((DONE, ADMIN_CONF, KUBELET_CONF)))
+    if {DONE, KUBELET_CONF} <= there:
+        if ADMIN_CONF not in there:
             yield f"kubeadm init phase kubeconfig admin --config {KUBEADM_CONFIG} >/dev/null"
         return
     if host.state.is_executing:
@@ -158,8 +189,7 @@ def joined(plan: NodePlan, secrets: Secrets) -> Commands:
         plan: the plan of the node.
         secrets: the secrets of the cluster, whose certificate authority kubeadm must find.
     """
-    states = ask(file_states((DONE, KUBELET_CONF)))
-    if states[DONE] is not None and states[KUBELET_CONF] is not None:
+    if {DONE, KUBELET_CONF} <= ask(existing((DONE, KUBELET_CONF))):
         return
     if not host.state.is_executing:
         yield "kubeadm join"
@@ -234,17 +264,29 @@ def _join(plan: NodePlan, secrets: Secrets) -> Commands:
         return
     ca_hash = public_key_hash(secrets.kubernetes["ca.crt"].decode())
     command = (
-        "umask 077; f=/run/lockstep/kubeadm-join.yaml; mkdir -p -m 755 /run/lockstep; "
+        f"umask 077; f={JOIN_CONFIG}; mkdir -p -m 755 /run/lockstep; "
+        # dash runs no trap when a signal ends it: cleared() removes the file then.
         "trap 'rm -f $f' EXIT; cat >$f; kubeadm join --config $f"
     )
     yield StringCommand(_noted(f"({command})"), _stdin=_configuration(plan, token, ca_hash))
 
 
 def _noted(command: str) -> str:
-    """Return a command that leaves a note while it runs, and another one when it has succeeded."""
+    """Return a command that leaves a note while it runs, and another one when it has succeeded.
+
+    The first note lets the next run reset the node, and a reset deletes all below etcd's folder,
+    also what another etcd has there. So kubeadm does not start while that folder has something.
+    """
+    foreign = (
+        f"{ETCD_DATA} is not empty, and Lockstep did not make what is there. Next: move it away, "
+        "then run this again"
+    )
     shown = 'echo "$said" | grep -v "^W" | tail -n 12 >&2'
     return (
-        f"mkdir -p {STATE} && touch {BEGUN} && sync {STATE} && "
+        f"if test ! -e {BEGUN} && test -e {ETCD_DATA}; then "
+        f"found=$(find {ETCD_DATA} -mindepth 1 -print -quit) || exit 1; "
+        f'test -z "$found" || {{ echo {shlex.quote(foreign)} >&2; exit 1; }}; fi; '
+        f"mkdir -p {STATE} && rm -f {DONE} && touch {BEGUN} && sync {STATE} && "
         f"if said=$( {command} 2>&1 ); then touch {DONE} && rm {BEGUN}; "
         f"else status=$?; {shown}; exit $status; fi"
     )

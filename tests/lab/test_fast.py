@@ -23,7 +23,7 @@ NOT_ASKED_HERE = {
     *("cpus_of_services", "is_healthy", "shipped_by", "cdi_refused"),
     *("selinux_state", "built_modules", "module_trust", "folders_to_make"),
     *("rdma_driver_waits", "listens", "loaded_rules"),
-    "files_and_texts",
+    *("existing", "files_and_texts"),
     *("links", "nodes_seen", "object_states", "pod_routes", "release_states", "static_pods"),
     "swap_areas",
 }

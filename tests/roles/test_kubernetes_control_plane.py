@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lockstep.facts.reboot import Unanswered
-from lockstep.plan.kubernetes import BEGUN, DONE, KUBELET_CONF, RESTORING
+from lockstep.plan.kubernetes import DONE, KUBELET_CONF
 from lockstep.roles.operations import kubernetes_heads as heads
 from lockstep.roles.operations import kubernetes_member as member
 from lockstep.roles.operations import operation as of_operations
@@ -89,45 +89,14 @@ def decided(
     return list(operation._inner(plan=PLAN.nodes[name], **further))
 
 
-@pytest.mark.parametrize(
-    ("there", "commands"),
-    [
-        ({DONE, KUBELET_CONF}, []),
-        (set(), []),
-        ({BEGUN, KUBELET_CONF}, [member.RESET]),
-        ({KUBELET_CONF}, ["cat >&2; exit 1"]),
-    ],
-)
-def test_only_a_node_with_the_note_is_reset(
-    monkeypatch: pytest.MonkeyPatch, there: set[str], commands: list[str]
-) -> None:
-    monkeypatch.setattr(member, "file_states", lambda paths: paths)
-    monkeypatch.setattr(
-        member, "ask", lambda paths: {one: one if one in there else None for one in paths}
-    )
-    assert [str(one) for one in decided(monkeypatch, member.cleared)] == commands
-
-
-def test_a_deploy_leaves_a_head_alone_whose_restore_was_interrupted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(member, "ask", lambda question: dict.fromkeys([RESTORING, DONE], "file"))
-    monkeypatch.setattr(member, "refusal", lambda why: why)
-    (why,) = decided(monkeypatch, member.cleared)
-    assert "run deploys/restore_etcd.py again" in why
-
-
 def test_only_a_head_that_has_joined_starts_coredns_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(member, "file_states", lambda paths: paths)
     monkeypatch.setattr(member, "_join", lambda plan, secrets: iter(["kubeadm join"]))
     monkeypatch.setattr(
         member, "host", SimpleNamespace(state=SimpleNamespace(is_executing=True), log=None)
     )
 
     def commands(name: str, there: set[str]) -> list[str]:
-        monkeypatch.setattr(
-            member, "ask", lambda paths: {one: one if one in there else None for one in paths}
-        )
+        monkeypatch.setattr(member, "ask", lambda question: frozenset(there))
         found = decided(monkeypatch, member.joined, name, secrets=None)
         return [str(one) for one in found]
 

@@ -76,6 +76,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     kubernetes.object_states(("/etc/kubernetes/lockstep/a.yaml",)),
     kubernetes.swap_areas(),
     kubernetes.release_states(("a/b",)),
+    files.existing(("/etc/hosts",)),
     files.links(("/etc/hosts",)),
     kubernetes.static_pods(),
     kubernetes.nodes_seen(),
