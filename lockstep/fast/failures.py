@@ -62,6 +62,14 @@ class Failures(BaseStateCallback):
             said = error.strip().removeprefix(f"{host.name} failed: ")
             self._said[host] = said if "Next: " in said else said.rstrip(".") + THEN
 
+    def said(self, host: Host) -> str:
+        """Return the last error of a host, without the next step.
+
+        Args:
+            host: a host whose operation has just failed.
+        """
+        return self._said.get(host, "its error is above").partition(". Next: ")[0]
+
     @override
     def host_connect_error(self, state: State, host: Host, error: Exception) -> None:  # type: ignore[override]  # pyinfra calls all of them on an instance
         self.note(host, str(error))

@@ -6,20 +6,20 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from gevent.lock import RLock
 from pyinfra import host
+from pyinfra.api import Host
 
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import (
-    ADMIN_CONF,
     CRICTL,
     DONE,
     KUBEADM_CONFIG,
     PKI,
     STATE,
 )
+from lockstep.roles.operations.kubernetes_turns import ready_here, turn
 from lockstep.roles.operations.operation import Commands, operation, refusal
 
 CHECK = f"kubeadm certs check-expiration --config {KUBEADM_CONFIG} --output json"
@@ -41,8 +41,6 @@ MADE_ONCE = ("super-admin.conf",)
 (Kubernetes, Certificate Management with kubeadm)."""
 PATIENCE_S = 15
 """Seconds after which the kubelet is restarted, because it waits before it starts a container."""
-_renewing = RLock()
-"""One head after the other, so that etcd keeps its majority."""
 
 
 def ending(answer: str, days: int) -> dict[str, str]:
@@ -87,7 +85,8 @@ def made(name: str) -> str:
 def renewed(plan: NodePlan) -> Commands:
     """Renew all certificates if one ends soon or is missing, and restart the pods one by one.
 
-    It asks at its turn: the certificates of a new head are made in the same run.
+    It asks at its turn: the certificates of a new head are made in the same run. One head after the
+    other, so that etcd keeps its majority (``kubernetes_turns``).
 
     Args:
         plan: the plan of a head.
@@ -95,7 +94,8 @@ def renewed(plan: NodePlan) -> Commands:
     if not host.state.is_executing:
         return
     days = plan.kubernetes.settings.certificates.renew_days
-    this = Conversation(host.state.inventory.get_host(host.name), connector_arguments(host))
+    this_host: Host = host.state.inventory.get_host(host.name)
+    this = Conversation(this_host, connector_arguments(host))
     try:
         answered, output = this.say(
             f"test -e {DONE} && {{ ls {RENEWING} 2>/dev/null; {CHECK}; }}", within_s=CHECK_S
@@ -119,7 +119,13 @@ def renewed(plan: NodePlan) -> Commands:
         if soon
         else "an earlier run was interrupted before the static pods had the new certificates"
     )
-    with _renewing:
+    # etcd works again once two heads have new certificates, so one that cannot wait for the others
+    # must not: etcd and API servers refuse a certificate that has ended.
+    lost = any(left.startswith("-") for name, left in soon.items() if name not in MADE_ONCE)
+    with turn(plan, this_host, connector_arguments(host), etcd=True, lost=lost) as why:
+        if why:
+            yield refusal(why)
+            return
         yield f"touch {RENEWING} && sync {STATE}"
         for name in (name for name, left in soon.items() if left == MISSING):
             yield made(name)
@@ -127,15 +133,6 @@ def renewed(plan: NodePlan) -> Commands:
             yield f"kubeadm certs renew all --config {KUBEADM_CONFIG} >/dev/null"
         yield restart(plan, PODS)
         yield f"rm {RENEWING}"
-
-
-def ready_here(plan: NodePlan) -> str:
-    """Return a command that asks the API server of this very head whether it is ready."""
-    server = f"https://{plan.endpoint(plan.kubernetes.settings.api_port)}"
-    return (
-        f"kubectl --kubeconfig {ADMIN_CONF} --server={server} --request-timeout=5s "
-        "get --raw /readyz"
-    )
 
 
 def restart(plan: NodePlan, groups: Iterable[Iterable[str]]) -> str:

@@ -29,7 +29,7 @@ from lockstep.plan.kubernetes import (
     first_control_plane,
 )
 from lockstep.roles.operations.declared import refused
-from lockstep.roles.operations.kubernetes_certificates import ready_here
+from lockstep.roles.operations.kubernetes_turns import ready_here
 from lockstep.roles.operations.operation import Commands, operation, refusal
 from lockstep.roles.operations.run import begins
 

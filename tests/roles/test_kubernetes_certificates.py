@@ -106,6 +106,9 @@ def commands(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[str]:
     say = SimpleNamespace(say=lambda command, within_s: (True, output))
     inventory = SimpleNamespace(get_host=lambda name: name)
     state = SimpleNamespace(is_executing=True, inventory=inventory)
+    monkeypatch.setattr(
+        certificates, "turn", lambda *_, **given: nullcontext(given.get("stop", ""))
+    )
     host = SimpleNamespace(name="head1", state=state, log=lambda text: None)
     monkeypatch.setattr(certificates, "host", host)
     monkeypatch.setattr(certificates, "connector_arguments", lambda host: {})

@@ -133,6 +133,7 @@ def test_before_kubeadm_has_run_nothing_is_known(
 
 def ran(monkeypatch: pytest.MonkeyPatch, found: Any, name: str = HEAD) -> list[str]:
     monkeypatch.setattr(role, "ask", lambda question: found)
+    monkeypatch.setattr(role, "host", SimpleNamespace(state=SimpleNamespace(is_executing=False)))
     monkeypatch.setattr(of_operations, "host", SimpleNamespace(noop=lambda why: None))
     monkeypatch.setattr(of_operations, "strictly", nullcontext)
     node = plan_of("kubernetes").nodes[name]
@@ -148,37 +149,60 @@ def test_manifests_are_written_only_where_one_differs(monkeypatch: pytest.Monkey
 
 
 WAITS = """
-hash=old; state={state}
-kubeadm() {{ echo written >>$state/log; }}
-sleep() {{ echo "slept $1" >>$state/log; {while_waiting}; }}
-kubectl() {{ case "$*" in *readyz*) {ready};; *) cat $state/hash 2>/dev/null;; esac; }}
-date() {{ cat $state/now; }}
+kubeadm() {{ echo written >>{state}/log; }}
+sleep() {{ echo "slept $1" >>{state}/log; {while_waiting}; }}
+crictl() {{ cat {state}/running; }}
+kubectl() {{ echo "$*" >>{state}/asked; {ready}; }}
+date() {{ echo $(cat {state}/now); }}
 """
+PASSES = "expr $(cat {state}/now) + {seconds} >{state}/later; mv {state}/later {state}/now"
 
 
 @pytest.mark.parametrize(
-    ("while_waiting", "ready", "status", "said"),
+    ("seconds", "while_waiting", "ready", "status", "said"),
     [
-        ("echo 1 >$state/now; printf new >$state/hash", "true", 0, ""),
-        ("echo 31 >$state/now", "true", 0, ""),
-        ("echo 1 >$state/now; rm -f $state/hash; echo 999 >$state/now", "true", 1, "crictl ps"),
-        ("printf new >$state/hash; echo 999 >$state/now", "false", 1, "not ready after 150 s"),
+        (1, "echo new >{state}/running", "true", 0, ""),
+        (31, "true", "true", 0, ""),  # another comment: the old container stays
+        (31, "true", "false", 1, "not ready after 150 s"),
+        (10, "echo new >{state}/running", "false", 1, "API server of head1 was not ready"),
+        # An image that cannot be pulled, and one that another API server would not show.
+        (10, ": >{state}/running", "true", 1, "crictl ps --all"),
+        # An argument that is wrong: each look finds another container.
+        (10, "cat {state}/now >{state}/running", "true", 1, "crictl ps --all"),
+        (10, "printf 'old\\nnew\\n' >{state}/running", "true", 1, "crictl ps --all"),
+        (10, "rm -f {state}/running", "true", 1, "crictl ps --all"),
     ],
 )
-def test_it_waits_for_the_new_api_server_and_not_for_ever(
+def test_it_waits_for_a_new_container_and_the_head_s_own_api_server_and_not_for_ever(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    seconds: int,
     while_waiting: str,
     ready: str,
     status: int,
     said: str,
 ) -> None:
     *_, command = ran(monkeypatch, {"kube-apiserver": "differs: x"})
-    (tmp_path / "hash").write_text("old")
-    (tmp_path / "now").write_text("0")
-    before = WAITS.format(state=tmp_path, while_waiting=while_waiting, ready=ready)
+    (tmp_path / "running").write_text("old\n")
+    (tmp_path / "now").write_text("100\n")
+    meanwhile = f"{PASSES}; {while_waiting}".format(state=tmp_path, seconds=seconds)
+    before = WAITS.format(state=tmp_path, while_waiting=meanwhile, ready=ready)
     done = subprocess.run(
         ["sh", "-c", before + command], capture_output=True, text=True, check=False, timeout=20
     )
     assert (done.returncode, said in done.stderr) == (status, True), done.stderr
     assert (tmp_path / "log").read_text().splitlines()[:2] == ["written", "slept 1"]
+    asked = tmp_path / "asked"
+    own = "--server=https://[fd5a:7c1e:1000::11]:6443 "
+    assert all(own in line for line in asked.read_text().splitlines()) if asked.exists() else status
+
+
+def test_nothing_is_written_if_the_running_containers_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, command = ran(monkeypatch, {"kube-apiserver": "differs: x"})
+    (tmp_path / "now").write_text("100\n")
+    before = WAITS.format(state=tmp_path, while_waiting="exit 9", ready="true")
+    done = subprocess.run(["sh", "-c", before + command], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert not (tmp_path / "log").exists()

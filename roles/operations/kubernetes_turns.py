@@ -1,0 +1,136 @@
+"""Turns of the heads: one head after the other stops a part of its control plane.
+
+A run that has failed on one head leaves the other heads alone: three heads that get the same wrong
+argument would end all API servers, and etcd needs a majority of its members (etcd.io, FAQ). pyinfra
+goes on with the next host after a failure, also with ``_serial``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from gevent.lock import RLock
+from pyinfra.api import Host, State
+
+from lockstep.facts.reboot import Conversation, Unanswered
+from lockstep.fast.failures import failures_of
+from lockstep.plan import NodePlan
+from lockstep.plan.kubernetes import ADMIN_CONF, control_planes
+
+OTHER_S = 30
+"""Seconds for the API server of another head to be ready: it may have joined just now."""
+ASK_S = OTHER_S + 30.0
+NEXT = "on {head}: crictl ps --all, and journalctl -u kubelet; repair it, then run this again"
+
+
+class Turns:
+    """The turns of one run: one at a time, and the first head that failed in its turn."""
+
+    def __init__(self) -> None:
+        """Start without a failure."""
+        self.lock = RLock()
+        self.failed = ""
+        """The head that failed; "" if none did."""
+        self.why = ""
+
+    def fail(self, head: str, why: str) -> None:
+        """Note that a head failed in its turn; only the first failure is kept."""
+        if not self.failed:
+            self.failed, self.why = head, why
+
+
+_TURNS: WeakKeyDictionary[State, Turns] = WeakKeyDictionary()
+
+
+def ready_here(plan: NodePlan) -> str:
+    """Return a command that asks the API server of this very head whether it is ready.
+
+    An API server is ready only if etcd answers it (Kubernetes API health endpoints: the check etcd
+    of readyz), which is the member on its own head (kubeadm, phases/controlplane: etcd-servers).
+    """
+    server = f"https://{plan.endpoint(plan.kubernetes.settings.api_port)}"
+    return (
+        f"kubectl --kubeconfig {ADMIN_CONF} --server={server} --request-timeout=5s "
+        "get --raw /readyz"
+    )
+
+
+@contextmanager
+def turn(
+    plan: NodePlan,
+    this: Host,
+    arguments: Mapping[str, Any],
+    *,
+    etcd: bool,
+    lost: bool = False,
+) -> Iterator[str]:
+    """Hold the turn of a head; yield "", or the reason why this head must be left alone.
+
+    What is yielded to pyinfra meanwhile counts: if a command fails, pyinfra closes the generator,
+    and the heads after this one are left alone.
+
+    Args:
+        plan: the plan of the head.
+        this: pyinfra's host of the head.
+        arguments: pyinfra's arguments for commands.
+        etcd: whether etcd of this head stops, too. If it does not, and the API server of this head
+            is not ready anyway, then nothing is lost, and the other heads need not be ready.
+        lost: whether etcd and the API server of this head no longer work with those of the others,
+            so that it is repaired whatever the others do.
+    """
+    turns = _TURNS.setdefault(this.state, Turns())
+    with turns.lock:
+        why = ""
+        if not lost:
+            why = _stopped(turns, plan) or _not_ready(plan, Conversation(this, arguments), etcd)
+        if why:
+            yield why
+            return
+        try:
+            yield ""
+        except BaseException:
+            turns.fail(plan.name, failures_of(this.state).said(this))
+            raise
+
+
+def _stopped(turns: Turns, plan: NodePlan) -> str:
+    head = turns.failed
+    if head in ("", plan.name):
+        return ""
+    return (
+        f"{plan.name} was left alone, because {head} failed: {turns.why}. "
+        f"Next: {NEXT.format(head=head)}"
+    )
+
+
+def _not_ready(plan: NodePlan, talk: Conversation, etcd: bool) -> str:
+    """Return why this head must be left alone: another head is not ready."""
+    for other in control_planes(plan):
+        if other.name == plan.name:
+            continue
+        why = _answer(
+            talk,
+            f"end=$(( $(date +%s) + {OTHER_S} )); until {ready_here(other)} >/dev/null; do "
+            "[ $(date +%s) -lt $end ] || exit 1; sleep 1; done",
+        )
+        if not why or (not etcd and _answer(talk, f"{ready_here(plan)} >/dev/null")):
+            continue
+        return (
+            f"{plan.name} was left alone, because the API server of {other.name} is not ready: "
+            f"{why}. Next: {NEXT.format(head=other.name)}"
+        )
+    return ""
+
+
+def _answer(talk: Conversation, command: str) -> str:
+    """Return "" if the command succeeds, and otherwise its last words."""
+    try:
+        worked, output = talk.say(command, within_s=ASK_S)
+    except Unanswered as error:
+        return str(error)
+    if worked:
+        return ""
+    return next(reversed(list(output.stderr_lines)), "")[:200].rstrip(".") or "it does not answer"

@@ -1,0 +1,175 @@
+"""Turns of the heads: after a failure, and while another head is not ready, no head is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyinfra.api import FunctionCommand
+
+from lockstep.facts.reboot import Unanswered
+from lockstep.roles.operations import kubernetes_certificates as certificates
+from lockstep.roles.operations import kubernetes_manifests as manifests
+from lockstep.roles.operations import kubernetes_turns as turns
+from lockstep.roles.operations import operation as of_operations
+from lockstep.roles.operations.kubernetes_certificates import DAY_S
+from tests.golden.write import plan_of
+from tests.roles.test_kubernetes_certificates import listed
+
+PLANS = plan_of("kubernetes").nodes
+DIFFERS = {"kube-apiserver": "differs: x"}
+
+
+class State:
+    """A run in which some API servers are not ready, and that keeps what each head was asked."""
+
+    is_executing = True
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *down: str, days: int = 1) -> None:
+        self.patch, self.down, self.asked = monkeypatch, down, list[tuple[str, str]]()
+        self.noted = list[str]()
+        self.silent = ""
+        self.differs = DIFFERS
+        self.listed = listed(("etcd-server", days * DAY_S, {}))
+        self.inventory = SimpleNamespace(
+            get_host=lambda name: SimpleNamespace(name=name, state=self)
+        )
+        kept = SimpleNamespace(
+            said=lambda host: f"the API server of {host.name} was not ready after 150 s",
+            note=lambda host, why: self.noted.append(why),
+        )
+        monkeypatch.setattr(turns, "failures_of", lambda state: kept)
+        monkeypatch.setattr(of_operations, "failures_of", lambda state: kept)
+        monkeypatch.setattr(of_operations, "strictly", nullcontext)
+        monkeypatch.setattr(of_operations, "host", SimpleNamespace(noop=lambda why: None))
+        for module in (certificates, manifests, turns):
+            monkeypatch.setattr(module, "connector_arguments", lambda host: {}, raising=False)
+            monkeypatch.setattr(
+                module,
+                "Conversation",
+                lambda host, arguments: SimpleNamespace(
+                    say=lambda command, within_s: self._answer(host.name, command)
+                ),
+                raising=False,
+            )
+        monkeypatch.setattr(manifests, "ask", lambda question: self.differs)
+
+    def _answer(self, head: str, command: str) -> tuple[bool, Any]:
+        if "check-expiration" in command:
+            return True, SimpleNamespace(stdout_lines=[self.listed], stderr_lines=[])
+        if head == self.silent:
+            raise Unanswered("it does not answer")
+        (about,) = (name for name, plan in PLANS.items() if f"//{plan.endpoint(6443)} " in command)
+        self.asked.append((head, about))
+        said = ["attempt 1", "connection refused."]
+        return about not in self.down, SimpleNamespace(stdout_lines=[], stderr_lines=said)
+
+    def begin(self, operation: Any, head: str) -> Generator[Any, None, None]:
+        """Return the commands of an operation on a head."""
+        host = SimpleNamespace(name=head, state=self, log=lambda text: None)
+        for module in (certificates, manifests):
+            self.patch.setattr(module, "host", host)
+        commands: Generator[Any, None, None] = operation._inner(plan=PLANS[head])
+        return commands
+
+    def refused(self, operation: Any, head: str) -> str:
+        """Return the error with which a head is left alone; "" if it is changed."""
+        commands = list(self.begin(operation, head))
+        if not isinstance(commands[0], FunctionCommand):
+            return ""
+        (only,) = commands
+        host = SimpleNamespace(name=head, log_styled=lambda *_, **given: None)
+        assert only.execute(self, host, {}) is False
+        return self.noted[-1]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> State:
+    return State(monkeypatch)
+
+
+OPERATIONS = [manifests.as_configured, certificates.renewed]
+
+
+@pytest.mark.parametrize("first", OPERATIONS)
+@pytest.mark.parametrize("second", OPERATIONS)
+def test_after_a_head_has_failed_the_others_are_left_alone(
+    run: State, first: Any, second: Any
+) -> None:
+    begun = run.begin(first, "head1")
+    next(begun)
+    begun.close()  # as pyinfra does after a failure
+    run.asked.clear()
+    for head in ("head2", "head3"):
+        assert run.refused(second, head) == (
+            f"{head} was left alone, because head1 failed: the API server of head1 was not ready "
+            "after 150 s. Next: on head1: crictl ps --all, and journalctl -u kubelet; repair it, "
+            "then run this again"
+        )
+    assert run.asked == []
+    assert not run.refused(second, "head1"), "a retry on the same head"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_another_run_and_a_turn_that_worked_hinder_nobody(
+    run: State, monkeypatch: pytest.MonkeyPatch, operation: Any
+) -> None:
+    for head in ("head1", "head2", "head3"):
+        assert not run.refused(operation, head)
+    begun = run.begin(operation, "head1")
+    next(begun)
+    begun.close()
+    assert not State(monkeypatch).refused(operation, "head2")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_no_head_is_touched_while_another_one_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch, operation: Any
+) -> None:
+    run = State(monkeypatch, "head3")
+    assert run.refused(operation, "head1") == (
+        "head1 was left alone, because the API server of head3 is not ready: connection refused. "
+        "Next: on head3: crictl ps --all, and journalctl -u kubelet; repair it, then run this again"
+    )
+    assert run.asked[:2] == [("head1", "head2"), ("head1", "head3")]
+    assert not run.refused(operation, "head3"), "the head itself is repaired"
+    run.silent = "head2"
+    assert "head1 is not ready: it does not answer" in run.refused(certificates.renewed, "head2")
+
+
+def test_only_an_api_server_that_is_down_anyway_is_changed_beside_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = State(monkeypatch, "head1", "head2")
+    assert not run.refused(manifests.as_configured, "head1")
+    assert "head2 is not ready" in run.refused(certificates.renewed, "head1"), "etcd stops, too"
+
+
+def test_a_head_whose_certificates_have_ended_does_not_wait_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = State(monkeypatch, "head1", "head2", "head3", days=-1)
+    begun = run.begin(certificates.renewed, "head1")
+    next(begun)
+    begun.close()
+    assert not run.refused(certificates.renewed, "head2")
+    run.listed = listed(("super-admin.conf", -DAY_S, {}))
+    assert "head1 failed" in run.refused(certificates.renewed, "head3")
+
+
+def test_a_run_with_nothing_to_do_asks_no_other_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = State(monkeypatch, "head3", days=300)
+    run.differs = {}
+    for operation in OPERATIONS:
+        assert list(run.begin(operation, "head1")) == []
+    assert run.asked == []
+
+
+def test_with_one_head_nothing_is_asked(run: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "control_planes", lambda plan: (plan,))
+    for operation in OPERATIONS:
+        assert not run.refused(operation, "head1")
+    assert run.asked == []
