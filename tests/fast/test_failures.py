@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lockstep.fast.failures import listed
+from lockstep.fast.failures import Failures, listed
 from tests.fast.sshd import SSHD, Hosts
 
 over_ssh = [
@@ -188,3 +189,12 @@ def test_equal_failures_are_one_line_whatever_addresses_they_contain() -> None:
 
 def test_versions_are_no_addresses() -> None:
     assert len(listed({"a": "python 3.6 is too old", "b": "python 3.8 is too old"})) == 3
+
+
+def test_the_last_error_of_a_host_can_be_quoted_without_its_next_step() -> None:
+    state: Any = SimpleNamespace()
+    head: Any = SimpleNamespace(name="head1")
+    failures = Failures(state)
+    assert failures.said(head) == "its error is above"
+    failures.note(head, "head1 failed: no answer. Next: journalctl")
+    assert failures.said(head) == "no answer"
