@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ import yaml
 
 from lockstep.files import managed
 from lockstep.inventory import planned as plan
-from lockstep.plan import ClusterPlan, NodePlan
+from lockstep.plan import ClusterPlan
+from lockstep.plan.kubernetes_operator import operator_labels, values
 from lockstep.roles import declared
 from lockstep.spec import load
 from lockstep.spec.names import cpus
@@ -125,27 +127,192 @@ def test_a_worker_belongs_to_one_scheduler(role: str) -> None:
     assert list(slurm.nodes) == ["worker1"]
 
 
-def test_a_class_is_the_same_under_both_schedulers() -> None:
-    """Side by side: what the machine gives to jobs does not depend on who starts them."""
-    cluster = planned(with_both)
-    slurm, pods = cluster.nodes["worker1"], cluster.nodes["worker2"]
-    rows: dict[str, Callable[[NodePlan], object]] = {
-        "kernel arguments": lambda node: node.system.kernel_args,
-        "kernel settings": lambda node: (node.hardware.cpu_files, node.hardware.kernel_files),
-        "housekeeping CPUs": lambda node: node.hardware.cpu.housekeeping,
-        "huge pages": lambda node: node.hardware.hugepages,
-        "GPU settings": lambda node: text_of(
-            cluster, node.name, "/usr/local/sbin/lockstep-gpu-settings"
-        ),
-        "driver": lambda node: node.software.driver,
+def of_one_class() -> dict[str, Any]:
+    """Both schedulers, and a class that declares all that one of them could get wrong."""
+    wanted = with_both()
+    wanted["hardware"]["hgx"] |= {
+        "kernel": {
+            "transparent_hugepages": "madvise",
+            "cpu_governor": "performance",
+            "iommu": "pt",
+            "isolation": ["managed_irq", "nohz_full"],
+        },
+        "hugepages": [
+            {"size": "2M", "numa_node": 0, "count": 1024},
+            {"size": "2M", "numa_node": 1, "count": 512},
+            {"size": "1G", "numa_node": 1, "count": 2},
+        ],
     }
-    for name, of in rows.items():
-        assert of(slurm) == of(pods), name
-    # Each scheduler leaves the same CPUs alone: Slurm counts them core by core.
-    reserved = cpus(kubelet(cluster, "worker2")["reservedSystemCPUs"])
-    assert reserved == cpus(slurm.hardware.cpu.housekeeping)
-    assert len(cpus(slurm.hardware.slurm.cpu_spec_list)) == len(reserved)
-    differing = set(slurm.system.sysctl.items()) ^ set(pods.system.sysctl.items())
+    wanted["hardware"]["hgx"]["gpu"] |= {
+        "persistence": True,
+        "ecc": True,
+        "mig": ["3g.71gb", "1g.18gb", "1g.18gb"],
+        "clocks_mhz": [1200, 1755],
+        "power_limit_w": 600,
+        "compute_mode": "exclusive_process",
+    }
+    slurm, pods = wanted["scheduler"]
+    wanted["scheduler"] = [
+        {**slurm, "system_memory_mib": 1024},
+        {**pods, "system_memory_mib": 1024},
+    ]
+    return wanted
+
+
+GRUB = "/etc/default/grub.d/50-lockstep.cfg"
+GPU_SETTINGS = "/usr/local/sbin/lockstep-gpu-settings"
+UNITS = "/etc/systemd/system"
+IN_FILES = {
+    "huge pages at boot": (GRUB, r"hugepagesz=\S+ hugepages=\S+"),
+    "CPUs of interrupts": (GRUB, r"irqaffinity=(\S+)"),
+    "CPUs of RCU callbacks": (GRUB, r"rcu_nocbs=(\S+)"),
+    "CPUs without a tick": (GRUB, r"nohz_full=(\S+)"),
+    "isolated CPUs": (GRUB, r"isolcpus=(\S+)"),
+    "IOMMU": (GRUB, r"iommu=(\S+)"),
+    "pages of 2 MiB": (f"{UNITS}/dev-hugepages.mount.d/50-lockstep.conf", "pagesize=([^,]+)"),
+    "pages of 1 GiB": (f"{UNITS}/dev-hugepages1G.mount", "pagesize=([^,]+)"),
+    "CPUs of systemd": ("/etc/systemd/system.conf.d/50-lockstep-cpus.conf", "CPUAffinity=(.+)"),
+    "CPUs of services": (f"{UNITS}/service.d/50-lockstep-cpus.conf", "AllowedCPUs=(.+)"),
+    "CPUs of logins": (f"{UNITS}/user.slice.d/50-lockstep.conf", "AllowedCPUs=(.+)"),
+    "CPUs of kernel threads": (
+        "/etc/tmpfiles.d/50-lockstep-cpus.conf",
+        r"workqueue/cpumask.* (\S+)\n",
+    ),
+    "transparent huge pages": (
+        "/etc/tmpfiles.d/50-lockstep-kernel.conf",
+        r"transparent_hugepage/enabled.* (\S+)\n",
+    ),
+    "governor": ("/etc/tmpfiles.d/50-lockstep-kernel.conf", r"scaling_governor.* (\S+)\n"),
+    "GPU persistence": (GPU_SETTINGS, r"-pm (\d)"),
+    "GPU power limit": (GPU_SETTINGS, r"-pl (\S+)"),
+    "GPU clocks": (GPU_SETTINGS, r"-lgc (\S+)"),
+    "GPU compute mode": (GPU_SETTINGS, r"-c (\d)"),
+    "GPU ECC": (GPU_SETTINGS, r"-e (\d)"),
+    "GPU MIG devices": (GPU_SETTINGS, r"-cgi (\S+)"),
+}
+"""Setting -> the file of a node that has it, and where it is there."""
+DECLARED = {
+    "huge pages at boot": "hugepagesz=1G hugepages=0:0,1:2 hugepagesz=2M hugepages=0:1024,1:512",
+    "CPUs of interrupts": "0,8,16,24",
+    "CPUs of RCU callbacks": "1-7,9-15,17-23,25-31",
+    "CPUs without a tick": "1-7,9-15,17-23,25-31",
+    "isolated CPUs": "managed_irq,1-7,9-15,17-23,25-31",
+    "IOMMU": "pt",
+    "pages of 2 MiB": "2M",
+    "pages of 1 GiB": "1G",
+    "CPUs of systemd": "0 8 16 24",
+    "CPUs of services": "0 8 16 24",
+    "CPUs of logins": "0 8 16 24",
+    "CPUs of kernel threads": "1010101",
+    "transparent huge pages": "madvise",
+    "governor": "performance",
+    "GPU persistence": "1",
+    "GPU power limit": "600",
+    "GPU clocks": "1200,1755",
+    "GPU compute mode": "3",
+    "GPU ECC": "1",
+    "GPU MIG devices": "3g.71gb,1g.18gb,1g.18gb",
+    "CPUs that jobs do not get": "0,8,16,24",
+    "memory that jobs do not get": "1024 MiB",
+    "MIG devices that jobs get": "1g.18gb: 16, 3g.71gb: 8",
+}
+"""Setting -> its value, as ``of_one_class`` declares it."""
+DIFFERING = {
+    "/etc/apt/preferences.d/90-lockstep": "each scheduler has its own packages",
+    "/etc/containerd/lockstep-cri.toml": "pods need the kubelet's interface and its cgroups",
+    "/etc/default/prometheus-node-exporter": "the exporter watches the scheduler's own units",
+    "/etc/hostname": "each node has its own name",
+    "/etc/lockstep/node-check.json": "the node check drains in the node's scheduler",
+    "/etc/sysctl.d/99-zz-lockstep.conf": "a node of Kubernetes forwards packets of its pods",
+    f"{UNITS}/lockstep-gpu-settings.service": "GPUs are set before the kubelet starts",
+}
+"""File of both workers whose content may differ -> the reason."""
+
+
+def files(cluster: ClusterPlan, node: str) -> dict[str, str]:
+    return {one.path: one.content.decode() for one in managed(cluster.nodes[node], None)}
+
+
+def in_files(cluster: ClusterPlan, node: str) -> dict[str, str]:
+    texts, found = files(cluster, node), {}
+    for name, (path, pattern) in IN_FILES.items():
+        matches = list(re.finditer(pattern, texts.get(path, "")))
+        shown = [one.group(one.re.groups) for one in matches]
+        found[name] = " ".join(shown) or "missing"
+    return found
+
+
+def of_slurm(cluster: ClusterPlan) -> dict[str, str]:
+    """What slurm.conf says of worker1."""
+    line = re.search(r"NodeName=worker1 .*", files(cluster, "head1")["/etc/slurm/slurm.conf"])
+    assert line is not None
+    of_node = dict(word.split("=", 1) for word in line.group().split())
+    # slurm.conf(5) numbers core by core; Linux numbers the first threads of all 16 cores first.
+    reserved = [one % 2 * 16 + one // 2 for one in cpus(of_node["CpuSpecList"])]
+    gres = [one.split(":") for one in of_node["Gres"].split(",")]
+    return {
+        "CPUs that jobs do not get": ",".join(map(str, sorted(reserved))),
+        "memory that jobs do not get": f"{of_node['MemSpecLimit']} MiB",
+        "MIG devices that jobs get": ", ".join(
+            f"{kind.rpartition('_')[2]}: {count}" for _, kind, count in gres
+        ),
+    }
+
+
+def of_kubernetes(cluster: ClusterPlan) -> dict[str, str]:
+    """What the kubelet of worker2 is told, and what its GPUs are offered as."""
+    found = kubelet(cluster, "worker2")
+    reserved = [row["limits"]["memory"].removesuffix("Mi") for row in found["reservedMemory"]]
+    (layout,) = operator_labels(cluster.nodes["worker2"]).values()
+    manager = values(cluster.nodes["head1"])["migManager"]["config"]["data"]["config.yaml"]
+    (divided,) = yaml.safe_load(manager)["mig-configs"][layout]
+    assert divided["devices"] == "all"
+    return {
+        "CPUs that jobs do not get": found["reservedSystemCPUs"],
+        "memory that jobs do not get": f"{sum(map(int, reserved))} MiB",
+        "MIG devices that jobs get": ", ".join(
+            f"{profile}: {8 * count}" for profile, count in divided["mig-devices"].items()
+        ),
+    }
+
+
+def side_by_side(*columns: tuple[str, dict[str, str]]) -> str:
+    """A table with a row for each setting; rows whose values differ have a mark."""
+    rows = [
+        [name, *(one.get(name, "missing") for _, one in columns)]
+        for name in dict.fromkeys(name for _, one in columns for name in one)
+    ]
+    head = ["setting", *(title for title, _ in columns)]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [
+        "  ".join(
+            [
+                " " if len(set(row[1:])) == 1 or row is head else "!",
+                *(value.ljust(width) for value, width in zip(row, widths, strict=True)),
+            ]
+        ).rstrip()
+        for row in (head, *rows)
+    ]
+    return "\n".join(["", *lines])
+
+
+def test_a_class_is_the_same_under_both_schedulers() -> None:
+    """What the machine gives to jobs does not depend on the scheduler that starts them."""
+    cluster = planned(of_one_class)
+    slurm = {**in_files(cluster, "worker1"), **of_slurm(cluster)}
+    pods = {**in_files(cluster, "worker2"), **of_kubernetes(cluster)}
+    columns = (("declared", DECLARED), ("Slurm", slurm), ("Kubernetes", pods))
+    assert slurm == pods == DECLARED, side_by_side(*columns)
+
+
+def test_files_of_a_class_differ_between_schedulers_for_a_reason() -> None:
+    cluster = planned(of_one_class)
+    slurm, pods = files(cluster, "worker1"), files(cluster, "worker2")
+    shared = slurm.keys() & pods.keys()
+    assert {path for path in shared if slurm[path] != pods[path]} == set(DIFFERING)
+    differing = set(cluster.nodes["worker1"].system.sysctl.items()) ^ set(
+        cluster.nodes["worker2"].system.sysctl.items()
+    )
     assert dict(differing) == {"net.ipv6.conf.all.forwarding": "1"}
 
 
