@@ -79,7 +79,7 @@ SLOW_PARTS = {
         "slow-canary": ("test_canary", "test_workers_alone"),
         "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),
-        "slow-pods": ("test_kubernetes", "test_kubernetes_gpus"),
+        "slow-pods": ("test_kubernetes", "test_kubernetes_beside_slurm", "test_kubernetes_gpus"),
         "slow-pods-drifts": ("test_kubernetes_drifts", "test_kubernetes_objects"),
         "slow-pods-heads": ("test_kubernetes_heads",),
         "slow-pods-killed": ("test_kubernetes_killed",),

@@ -220,7 +220,7 @@ DECLARED = {
 DIFFERING = {
     "/etc/apt/preferences.d/90-lockstep": "each scheduler has its own packages",
     "/etc/containerd/lockstep-cri.toml": "pods need the kubelet's interface and its cgroups",
-    "/etc/default/prometheus-node-exporter": "the exporter watches the scheduler's own units",
+    "/etc/default/prometheus-node-exporter": "the exporter listens on the node's own address",
     "/etc/hostname": "each node has its own name",
     "/etc/lockstep/node-check.json": "the node check drains in the node's scheduler",
     "/etc/sysctl.d/99-zz-lockstep.conf": "a node of Kubernetes forwards packets of its pods",
