@@ -14,6 +14,7 @@ from lockstep.report import Finding
 from tests.checks import recorded
 from tests.checks import recorded_kubernetes as cluster
 from tests.checks.recorded import REMOVED
+from tests.checks.recorded_machine import DCGM_EXPORTER
 
 HEAD, NODE = "head1", "worker3"
 NODES, CONFIG = "kubernetes.nodes", "kubernetes.kubelet_config"
@@ -232,3 +233,34 @@ def test_quantities() -> None:
     assert [quantity(text) for text in texts] == [15, 1.5, 2 << 30, 24684092 << 10, 1e9]
     with pytest.raises(ValueError, match="no quantity"):
         quantity("2 GiB")
+
+
+def test_workers_of_both_schedulers_are_compared_without_what_their_scheduler_needs() -> None:
+    def both(wanted: dict[str, Any]) -> None:
+        of_pods = cluster.description()
+        head, workers = wanted["nodes"]
+        _, with_pods = of_pods["nodes"]
+        head["runs"] = ["kubernetes_control_plane", *head["runs"]]
+        head["pods"] = "fd00:1:0:ffff:1::/80"
+        at = {"name": "worker[5-8]", "management": "fd00:1::105", "fabric": "fd00:2::105"}
+        wanted["nodes"] = [
+            head,
+            {**workers, "name": "worker[1-4]", "scheduler": "slurm"},
+            {**with_pods, **at, "scheduler": "kubernetes"},
+        ]
+        wanted["scheduler"] = [wanted["scheduler"], of_pods["scheduler"]]
+        wanted["software"]["containers"] = of_pods["software"]["containers"]
+
+    start, exporter, line = recorded.clustered(both), "dcgm-exporter", DCGM_EXPORTER
+    for number in (5, 6, 7, 8):
+        place = ("collectors", (exporter,), [f"{line} -k"])
+        start = recorded.mutated(start, f"worker{number}", *place)
+    assert list(recorded.report(start, "collector.settings").findings) == []
+    for node in ("worker2", "worker6"):
+        faster = recorded.mutated(start, node, "collectors", (exporter,), [f"{line} -c 1000"])
+        found = recorded.only(recorded.report(faster, "collector.settings").findings)
+        assert (found.node, found.device) == (node, exporter)
+    # A worker of Slurm has no pods.
+    asks = recorded.mutated(start, "worker2", "collectors", (exporter,), [f"{line} -k"])
+    found = recorded.only(recorded.report(asks, "collector.settings").findings)
+    assert (found.node, found.device) == ("worker2", exporter)

@@ -36,13 +36,17 @@ RUN_BY = {
 }
 LISTENS = re.compile(r"(--web\.listen-address[= ]|-a |--address[= ])\S+(?=:\d)")
 """The options of node_exporter and dcgm-exporter that set their listen address."""
+WITH_PODS = re.compile(r" -k(?= |$)")
+"""The option of dcgm-exporter that adds pods to metrics (--kubernetes, pkg/cmd/app.go)."""
 
 
 def _common(view: View, lines: Value) -> Value:
-    """Return a collector's command lines without the node's own address and name."""
+    """Return a collector's command lines without what is the node's own or its scheduler's."""
     if not isinstance(lines, list):
         return lines
     said = [LISTENS.sub(r"\1ADDRESS", str(line)) for line in lines]
+    if view.plan.takes_pods and view.plan.spec.slurm is not None:
+        said = [WITH_PODS.sub("", line) for line in said]
     # The match must not be part of a longer address: fd00::1 is part of fd00::10.
     goes_on = r"[\w:]" if view.plan.address_family == "ipv6" else r"[\w.]"
     for own, what, more in (
@@ -65,7 +69,8 @@ RULES = (
         ),
         blind=(
             "Settings in a collector's own files, and how often a server scrapes it. The listen "
-            "address, which listener.family checks."
+            "address, which listener.family checks. Where Slurm and Kubernetes share a cluster, "
+            "whether dcgm-exporter adds pods to its metrics (-k)."
         ),
         source="options of dcgm-exporter and node_exporter",
         reading="collectors",
