@@ -6,6 +6,7 @@ import copy
 import json
 import syslog
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from lockstep.checks import kubernetes_views, local
 from lockstep.node.check import kubernetes, program
 from lockstep.node.check.judge import Result
 from lockstep.node.check.kubernetes import CONDITION, CORDONED, bring_back, take_out
+from lockstep.node.readers.kubernetes import Conflict
 from lockstep.node.readers.reading import Unread
 from lockstep.roles.steps.reboot.decision import OURS
 from tests.golden.write import plan_of
@@ -29,11 +31,13 @@ class Server:
     def __init__(self) -> None:
         ready = {"type": "Ready", "status": "True"}
         self.node: dict[str, Any] = {
-            "metadata": {"name": "worker1"},
+            "metadata": {"name": "worker1", "resourceVersion": "1"},
             "spec": {},
             "status": {"conditions": [ready]},
         }
         self.patches: list[str] = []
+        self.meanwhile: list[Callable[[], None]] = []
+        """What another program does, before each attempt to cordon or uncordon the node."""
 
     def ask(self, path: str, method: str = "GET", body: Any = None, kind: str = "") -> Any:
         assert path.startswith(PATH)
@@ -41,13 +45,25 @@ class Server:
             return copy.deepcopy(self.node)
         assert (method, kind) == ("PATCH", "application/strategic-merge-patch+json")
         self.patches.append(path)
+        metadata = dict(body.get("metadata", {}))
+        if "annotations" in metadata and self.meanwhile:
+            self.meanwhile.pop(0)()
+        sent = metadata.pop("resourceVersion", None)
+        if sent not in (None, self.node["metadata"]["resourceVersion"]):
+            raise Conflict("the API server answered 409: the object has been modified")
+        body = {**body, "metadata": metadata}
+        self.changed()
         for part in ("metadata", "spec"):
             self._merge(self.node[part], body.get(part, {}))
         for row in body.get("status", {}).get("conditions", ()):
             assert path.endswith("/status")
             rows = self.node["status"]["conditions"]
             rows[:] = [one for one in rows if one["type"] != row["type"]] + [row]
-        return self.node
+        return copy.deepcopy(self.node)
+
+    def changed(self) -> None:
+        version = int(self.node["metadata"]["resourceVersion"])
+        self.node["metadata"]["resourceVersion"] = str(version + 1)
 
     def _merge(self, into: dict[str, Any], change: dict[str, Any]) -> None:
         for key, value in change.items():
@@ -111,6 +127,45 @@ def test_a_node_that_a_rollout_cordoned_is_left_to_the_rollout(server: Server) -
     assert server.condition == ("False", TEXT)
     assert server.node["spec"] == {"unschedulable": True}
     assert server.node["metadata"]["annotations"] == {CORDONED: why}
+
+
+def test_a_cordon_that_a_rollout_takes_over_meanwhile_is_left_to_it(server: Server) -> None:
+    why = f"{OURS} kernel"
+
+    def take_over() -> None:
+        server.node["metadata"]["annotations"] = {CORDONED: why}
+        server.changed()
+
+    take_out("worker1", FAILED)
+    server.meanwhile = [take_over]
+    assert not bring_back("worker1")
+    assert server.node["spec"] == {"unschedulable": True}
+    assert server.node["metadata"]["annotations"] == {CORDONED: why}
+
+
+def test_a_node_that_a_rollout_cordons_meanwhile_is_left_to_it(server: Server) -> None:
+    why = f"{OURS} kernel"
+
+    def cordon() -> None:
+        server.node["spec"] = {"unschedulable": True}
+        server.node["metadata"]["annotations"] = {CORDONED: why}
+        server.changed()
+
+    server.meanwhile = [cordon]
+    assert take_out("worker1", FAILED) == f"not cordoned: the node is already cordoned ({why})"
+    assert server.node["metadata"]["annotations"] == {CORDONED: why}
+
+
+def test_another_change_meanwhile_is_read_and_a_node_that_never_rests_is_left(
+    server: Server,
+) -> None:
+    take_out("worker1", FAILED)
+    server.meanwhile = [server.changed] * kubernetes.TRIES
+    assert not bring_back("worker1")
+    assert server.node["spec"] == {"unschedulable": True}
+    server.meanwhile = [server.changed]
+    assert bring_back("worker1")
+    assert server.node["spec"] == {}
 
 
 def test_the_time_of_a_change_stays_while_only_the_reason_changes(

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from lockstep.facts.reboot import Unanswered
 from lockstep.inventory import planned
+from lockstep.node.readers.slurm import OURS
 from lockstep.roles import declared
 from lockstep.roles.steps.reboot import pods as pods_module
 from lockstep.roles.steps.reboot.failures import Failed
@@ -24,6 +25,7 @@ from tests.spec.kubernetes_example import description
 
 AGAIN = "the same command"
 WHY = "lockstep-reboot: kernel"
+CHECKED = "lockstep: gpu.lost"
 
 
 @dataclass
@@ -133,13 +135,44 @@ def test_what_a_person_has_cordoned_stays_cordoned() -> None:
     assert cluster.cordoned
 
 
-def test_what_the_node_check_has_cordoned_stays_cordoned() -> None:
-    cluster = Cluster(cordoned=True, mark="lockstep: gpu.lost")
+def test_a_cordon_of_the_node_check_is_taken_over_and_given_back() -> None:
+    """The node check, which uncordons what is its own, leaves it alone meanwhile."""
+    seen: list[str | None] = []
+    cluster = Cluster(
+        cordoned=True, mark=CHECKED, blocked=1, on_drain=lambda found: seen.append(found.mark)
+    )
     pods = pods_of(cluster)
     assert pods.emptied(WHY, 60, Rollout(), AGAIN)
+    assert seen == [WHY, WHY]
+    assert pods.ours
     pods.released(AGAIN)
-    assert cluster.said == ["drain"]
-    assert cluster.mark == "lockstep: gpu.lost"
+    assert (cluster.cordoned, cluster.mark, pods.ours) == (True, CHECKED, False)
+
+
+def test_a_stopped_rollout_gives_a_cordon_back_to_the_node_check() -> None:
+    rollout = Rollout()
+    stop = Cluster(
+        cordoned=True,
+        mark=CHECKED,
+        blocked=99,
+        on_drain=lambda found: rollout.stop("worker2 failed"),
+    )
+    assert not pods_of(stop).emptied(WHY, 60, rollout, AGAIN)
+    assert (stop.cordoned, stop.mark) == (True, CHECKED)
+
+
+def test_a_node_of_the_node_check_that_a_person_uncordons_is_left_alone() -> None:
+    def uncordon(found: Cluster) -> None:
+        found.cordoned = False
+
+    cluster = Cluster(cordoned=True, mark=CHECKED, blocked=99, on_drain=uncordon)
+    with pytest.raises(Failed, match="worker1 was uncordoned before its pods had ended"):
+        pods_of(cluster).emptied(WHY, 60, Rollout(), AGAIN)
+
+
+def test_the_reasons_of_the_node_check_are_known() -> None:
+    assert CHECKED.startswith(OURS)
+    assert pods_module.CHECK == OURS
 
 
 def test_a_rollout_that_did_not_finish_is_continued() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lockstep.node.check.judge import Result
 from lockstep.node.check.slurm import reason
-from lockstep.node.readers.kubernetes import Api
+from lockstep.node.readers.kubernetes import Api, Conflict
 from lockstep.node.readers.slurm import OURS
 
 KUBELET_CONF = "/etc/kubernetes/kubelet.conf"
@@ -21,6 +21,7 @@ CONDITION = "LockstepHealthy"
 CORDONED = "lockstep/cordoned"
 """Annotation of a node that Lockstep cordoned, with the reason. Those of the node check begin as in
 Slurm; those of rollouts (lockstep/roles/steps/reboot/pods.py) begin otherwise."""
+TRIES = 3
 MERGE = "application/strategic-merge-patch+json"
 """Of a list of conditions, it changes those of the same type (Kubernetes API, Update API objects
 in place)."""
@@ -42,46 +43,66 @@ def take_out(name: str, failed: list[Result]) -> str:
         Unread: the API server does not answer, or refuses.
     """
     api, text = Api(KUBELET_CONF), reason(failed)
-    node = api.ask(f"/api/v1/nodes/{name}")
-    _set_condition(api, node, "False", text)
-    if node["spec"].get("unschedulable") and not is_ours(node):
-        held = _why(node) or "a person"
-        return f"not cordoned: the node is already cordoned ({held})"
-    if is_ours(node) and node["spec"].get("unschedulable"):
-        return "already cordoned"
-    _patch(
-        api, name, {"metadata": {"annotations": {CORDONED: text}}, "spec": {"unschedulable": True}}
-    )
-    return "cordoned"
+    for _ in range(TRIES):
+        node = api.ask(f"/api/v1/nodes/{name}")
+        node = _set_condition(api, node, "False", text)
+        if node["spec"].get("unschedulable") and not is_ours(node):
+            held = _why(node) or "a person"
+            return f"not cordoned: the node is already cordoned ({held})"
+        if is_ours(node) and node["spec"].get("unschedulable"):
+            return "already cordoned"
+        if _cordoned(api, node, text):
+            return "cordoned"
+    return f"not cordoned: the node changed {TRIES} times meanwhile"
 
 
 def bring_back(name: str) -> bool:
     """Uncordon the node if the node check cordoned it; return whether it was uncordoned.
 
+    A node that changes each time meanwhile is left to the next run.
+
     Raises:
         Unread: the API server does not answer, or refuses.
     """
     api = Api(KUBELET_CONF)
-    node = api.ask(f"/api/v1/nodes/{name}")
-    _set_condition(api, node, "True", "the node check found no failure")
-    if not is_ours(node):
+    for _ in range(TRIES):
+        node = api.ask(f"/api/v1/nodes/{name}")
+        node = _set_condition(api, node, "True", "the node check found no failure")
+        if not is_ours(node):
+            return False
+        if _cordoned(api, node, None):
+            return True
+    return False
+
+
+def _cordoned(api: Api, node: dict[str, Any], why: str | None) -> bool:
+    """Cordon or (None) uncordon a node; return False if it has changed since it was read.
+
+    A rollout may cordon it meanwhile, or take over its cordon. With the resourceVersion that was
+    read, the API server refuses then (409; k8s.io/apiserver 0.34, registry/generic/registry/
+    store.go, Update).
+    """
+    metadata = {
+        "annotations": {CORDONED: why},
+        "resourceVersion": node["metadata"]["resourceVersion"],
+    }
+    change = {"metadata": metadata, "spec": {"unschedulable": True if why else None}}
+    try:
+        api.ask(f"/api/v1/nodes/{node['metadata']['name']}", "PATCH", change, MERGE)
+    except Conflict:
         return False
-    _patch(
-        api, name, {"metadata": {"annotations": {CORDONED: None}}, "spec": {"unschedulable": None}}
-    )
     return True
 
 
-def _patch(api: Api, name: str, change: dict[str, Any]) -> None:
-    api.ask(f"/api/v1/nodes/{name}", "PATCH", change, MERGE)
+def _set_condition(api: Api, node: dict[str, Any], status: str, text: str) -> dict[str, Any]:
+    """Set the condition of a node, if it has another one (Kubernetes API, NodeCondition).
 
-
-def _set_condition(api: Api, node: dict[str, Any], status: str, text: str) -> None:
-    """Set the condition of a node, if it has another one (Kubernetes API, NodeCondition)."""
+    Returns the node as it is then, with its new resourceVersion.
+    """
     rows = node["status"].get("conditions") or []
     before: dict[str, Any] = next((row for row in rows if row["type"] == CONDITION), {})
     if (before.get("status"), before.get("message")) == (status, text):
-        return
+        return node
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     changed = before.get("lastTransitionTime", now) if before.get("status") == status else now
     condition = {
@@ -93,4 +114,5 @@ def _set_condition(api: Api, node: dict[str, Any], status: str, text: str) -> No
         "lastTransitionTime": changed,
     }
     path = f"/api/v1/nodes/{node['metadata']['name']}/status"
-    api.ask(path, "PATCH", {"status": {"conditions": [condition]}}, MERGE)
+    changed_node = api.ask(path, "PATCH", {"status": {"conditions": [condition]}}, MERGE)
+    return dict(changed_node)

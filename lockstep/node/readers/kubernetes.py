@@ -42,6 +42,10 @@ VALIDITY = re.compile(
 PEM = re.compile(rb"-----BEGIN CERTIFICATE-----([\w+/=\s]+)-----END CERTIFICATE-----")
 
 
+class Conflict(Unread):
+    """The object has changed since the resourceVersion that was sent with the change."""
+
+
 class Api:
     """The API server, asked with the certificate of a kubeconfig."""
 
@@ -84,6 +88,7 @@ class Api:
 
         Raises:
             Unread: there is no answer, or another status than 200.
+            Conflict: the status is 409.
         """
         from http.client import HTTPException, HTTPSConnection
 
@@ -100,7 +105,8 @@ class Api:
         finally:
             connection.close()
         if answer.status != 200:
-            raise Unread(f"the API server answered {answer.status}: {_message(said)}")
+            kind_of = Conflict if answer.status == 409 else Unread
+            raise kind_of(f"the API server answered {answer.status}: {_message(said)}")
         return json.loads(said)
 
 

@@ -1,9 +1,11 @@
 """Drains a node of Kubernetes in a rollout: cordons it, evicts its pods, and uncordons it.
 
-A node that something else has cordoned is not uncordoned. Pods are evicted (Kubernetes,
-API-initiated eviction), so their disruption budgets and grace periods count; a pod without a
-controller would not come back elsewhere, so the rollout waits until it ends (kubectl drain, without
---force).
+A node that a person has cordoned is not uncordoned. A cordon of the node check belongs to the
+rollout until it ends, and then to the node check again: kubectl drain would cordon a node again
+that the node check uncordons meanwhile, and nothing would uncordon that. Pods are evicted
+(Kubernetes, API-initiated eviction), so their disruption budgets and grace periods count; a pod
+without a controller would not come back elsewhere, so the rollout waits until it ends (kubectl
+drain, without --force).
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ MARK = "lockstep/cordoned"
 """Annotation of a Node that Lockstep has cordoned; its value is the reason."""
 ROLLOUTS = "lockstep-"
 """Beginning of the reasons of rollouts; those of the node check begin with "lockstep:"."""
+CHECK = "lockstep:"
+"""Beginning of the reasons of the node check (lockstep/node/readers/slurm.py)."""
 REASONS = ("Cannot evict", "cannot delete")
 """Words of the lines in which kubectl drain says why it leaves a pod (kubectl, drain.go)."""
 ONCE_S = 20
@@ -57,6 +61,11 @@ class Seen:
     def ours(self) -> bool:
         """Whether a rollout has cordoned it."""
         return self.cordoned and self.mark.startswith(ROLLOUTS)
+
+    @property
+    def of_check(self) -> bool:
+        """Whether the node check has cordoned it."""
+        return self.cordoned and self.mark.startswith(CHECK)
 
 
 def parsed(text: str) -> Seen:
@@ -89,6 +98,8 @@ class Pods:
         self._name = shlex.quote(plan.name)
         self.ours = False
         """Whether a rollout has cordoned the node: this one, or one that did not finish."""
+        self._taken_over = ""
+        """The node check's reason, if the rollout has taken over its cordon."""
 
     def kubectl(self, command: str, within_s: float = ANSWER_S) -> tuple[bool, list[str]]:
         """Run kubectl on the first head that answers; return whether it succeeded, and its lines.
@@ -156,13 +167,15 @@ class Pods:
             found = self.look()
             if not found.exists:
                 return True
-            if not found.cordoned:
+            if not found.cordoned or found.of_check:
+                self._taken_over = found.mark if found.of_check else ""
                 self._patch({MARK: why}, True)
                 self.ours = True
-                self._log(f"cordoned ({why})")
+                was = f", which the node check had cordoned: {found.mark}" if found.of_check else ""
+                self._log(f"cordoned ({why}){was}")
             if self._drained(limit_s, rollout, again):
                 return True
-            if not found.cordoned:
+            if not found.ours:
                 self.uncordon()
         except Unanswered as unanswered:
             raise Failed(
@@ -225,12 +238,20 @@ class Pods:
             time.sleep(1)
 
     def uncordon(self) -> None:
-        """Uncordon the node if a rollout has cordoned it. Raises Unanswered."""
+        """Uncordon the node if a rollout has cordoned it, or give it back to the node check.
+
+        Raises:
+            Unanswered: no head answered.
+        """
         if not self.look().ours:
             return
-        self._patch({MARK: None}, None)
-        self.ours = False
-        self._log("uncordoned")
+        if self._taken_over:
+            self._patch({MARK: self._taken_over}, True)
+            self._log("left cordoned: the node check uncordons it when it finds no failure")
+        else:
+            self._patch({MARK: None}, None)
+            self._log("uncordoned")
+        self.ours, self._taken_over = False, ""
 
     def _patch(self, annotations: dict[str, str | None], unschedulable: bool | None) -> None:
         patch = {
