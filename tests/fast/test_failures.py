@@ -193,7 +193,7 @@ def test_versions_are_no_addresses() -> None:
 
 def test_the_last_error_of_a_host_can_be_quoted_without_its_next_step() -> None:
     state: Any = SimpleNamespace()
-    head: Any = SimpleNamespace(name="head1")
+    head: Any = type("Host", (), {"name": "head1"})()  # hashable
     failures = Failures(state)
     assert failures.said(head) == "its error is above"
     failures.note(head, "head1 failed: no answer. Next: journalctl")
