@@ -213,7 +213,8 @@ def check_host(kernel: Kernel) -> None:
 
 def _check_overlay() -> None:
     """Mount a small overlay on the file system of the nodes."""
-    trial = places.state_folder() / ".trial"
+    # Its own for each command: two labs may be booted at the same time.
+    trial = places.state_folder() / f".trial-{os.getpid()}"
     if trial.exists():  # left by a killed command
         shutil.rmtree(trial)
     folders = {part: trial / part for part in ("lower", "upper", "work", "root")}
