@@ -82,7 +82,7 @@ def test_the_kubelet_offers_what_the_plan_leaves_to_pods(lab: Lab) -> None:
     assert int(node["memory"].removesuffix("Ki")) == total_kib - huge_kib - 512 * 1024
 
 
-def test_pods_have_cpus_of_their_own(lab: Lab) -> None:
+def test_pods_have_cpus_of_their_own_and_another_one_waits(lab: Lab) -> None:
     for name in ("one", "two"):
         start(lab, name, "sleep 3600", GUARANTEED)
         phase(lab, name, "Running")
@@ -95,20 +95,20 @@ def test_pods_have_cpus_of_their_own(lab: Lab) -> None:
     start(lab, "shared", "sleep 3600", {"memory": "16Mi"})
     phase(lab, "shared", "Running")
     assert cpus(shown(lab, "shared", 'sed -n "s/^Cpus_allowed_list:.//p" /proc/1/status')) == {0, 2}
-    kubectl(lab, "delete pod one two shared")
-
-
-def test_a_pod_without_a_free_cpu_waits(lab: Lab) -> None:
-    start(lab, "both", "sleep 3600", {**GUARANTEED, "cpu": "2"})
     start(lab, "third", "sleep 3600", GUARANTEED)
-    # Two CPUs are on two NUMA nodes here: "restricted" admits no pod that needs more than one,
-    # unless no single node could ever give them.
-    phase(lab, "both", "Running")
     until = time.monotonic() + POD_S
     while "Insufficient cpu" not in kubectl(lab, "get pod third -o yaml"):
         assert time.monotonic() < until
         time.sleep(5)
-    kubectl(lab, "delete pod both third")
+    kubectl(lab, "delete pod one two shared third")
+
+
+def test_a_pod_whose_cpus_are_on_two_numa_nodes_is_refused(lab: Lab) -> None:
+    """Each node has one CPU for jobs, and one NUMA node has two (topologyManagerPolicy)."""
+    start(lab, "both", "sleep 3600", {**GUARANTEED, "cpu": "2"})
+    phase(lab, "both", "Failed")
+    assert "TopologyAffinityError" in kubectl(lab, "get pod both -o yaml")
+    kubectl(lab, "delete pod both")
 
 
 def test_huge_pages_end_at_the_limit(lab: Lab) -> None:
@@ -116,7 +116,10 @@ def test_huge_pages_end_at_the_limit(lab: Lab) -> None:
     mount = {"volumeMounts": [{"name": "pages", "mountPath": "/pages"}]}
     start(lab, "pages", "sleep 3600", GUARANTEED, container=mount, **volume)
     phase(lab, "pages", "Running")
-    limit = shown(lab, "pages", "cat /sys/fs/cgroup/hugetlb.2MB.max")
+    # containerd leaves the limit to the pod's group, which no container sees (its setting
+    # disable_hugetlb_controller).
+    uid = kubectl(lab, "get pod pages -o jsonpath={.metadata.uid}").strip().replace("-", "_")
+    limit = lab.on("worker1", f"cat /sys/fs/cgroup/kubepods.slice/*pod{uid}.slice/hugetlb.2MB.max")
     assert int(limit) == 32 * MIB
     before = int(lab.on("worker1", "awk '/HugePages_Free/ {print $2}' /proc/meminfo"))
     assert shown(lab, "pages", f"{BUSYBOX} fallocate -l {32 * MIB} /pages/a && echo has them") == (

@@ -15,7 +15,7 @@ from lockstep.node.check.judge import Judgement, Result, judge
 from lockstep.node.readers.reading import NOT_SUPPORTED
 from lockstep.probe.record import Record
 from lockstep.report import Status
-from tests.checks import recorded
+from tests.checks import recorded, recorded_kubernetes
 from tests.checks.mutation import Mutation
 from tests.checks.recorded import REMOVED
 from tests.checks.test_mutations import MUTATIONS
@@ -23,7 +23,9 @@ from tests.checks.test_mutations import MUTATIONS
 NODE = "worker3"
 UNTIL_A_RESET = {"gpu.page_retirement", "gpu.recovery_action", "gpu.row_remap"}
 """Rules about what a reboot repairs, which no job may meet before."""
-LOCAL = {rule.id for rule in all_rules() if rule.on_node is not None}
+OF_PODS = {"kubernetes.gpus"}
+"""Rules about nodes of Kubernetes, which the recorded cluster does not have."""
+LOCAL = {rule.id for rule in all_rules() if rule.on_node is not None} - OF_PODS
 
 
 def as_installed(context: Context, node: str = NODE) -> tuple[Judgement, ...]:
@@ -97,6 +99,17 @@ def test_node_and_engine_agree_on_each_mutation(one: Mutation) -> None:
 
 def test_every_local_rule_is_mutated_here_or_below() -> None:
     assert {one.rule for one in OF_NODE} == LOCAL
+
+
+def test_node_and_engine_agree_on_a_gpu_that_pods_lost() -> None:
+    start = recorded_kubernetes.consistent()
+    assert on_node(start) == []
+    assert {one.rule for one in as_installed(start)} >= OF_PODS
+    lost = changed(start, "kubernetes.gpus", ("gpu3",), "unhealthy")
+    (result,) = on_node(lost)
+    (engine,) = recorded.report(lost)
+    assert (result.rule, result.device, result.expected) == ("kubernetes.gpus", "gpu3", "healthy")
+    assert (engine.rule, engine.device, engine.expected) == ("kubernetes.gpus", "gpu3", "healthy")
 
 
 def test_what_only_the_engine_says_is_one_of_the_mutations() -> None:
@@ -227,7 +240,9 @@ def test_a_field_that_the_driver_does_not_have_is_not_judged() -> None:
 
 @pytest.mark.parametrize("rule", [rule for rule in all_rules() if rule.on_node], ids=lambda r: r.id)
 def test_a_local_rule_is_data_or_says_what_the_node_judges(rule: Rule) -> None:
-    plan = recorded.clustered(declared_rate).plan.nodes[NODE]
+    of_pods = rule.id in OF_PODS
+    start = recorded_kubernetes.consistent() if of_pods else recorded.clustered(declared_rate)
+    plan = start.plan.nodes[NODE]
     made = [one for one in local.judgements(plan) if one.rule == rule.id]
     assert made
     assert rule.on_node is not None
