@@ -150,7 +150,10 @@ def configured(view: View) -> dict[str, JsonValue]:
         ),
     }
     if plan.reserved_cpus:
-        return found | {"reservedSystemCPUs": plan.reserved_cpus}
+        # The kubelet writes their number over what its files have (cmd/kubelet/app/server.go).
+        number = len(cpus(plan.reserved_cpus))
+        reserved = f"cpu {number}, {found['systemReserved']}"
+        return found | {"reservedSystemCPUs": plan.reserved_cpus, "systemReserved": reserved}
     return found | {"kubeReserved": "cpu 1"}
 
 
