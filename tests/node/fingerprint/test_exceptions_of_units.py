@@ -31,6 +31,7 @@ ROWS = [
     ("running", "slurmdbd.service: limit core file size", "slurmd.service: limit stack size"),
     ("running", "mariadb.service: umask", "mariadb.service: user"),
     ("running", "ntpsec.service: limit locked memory", "ntpsec.service: limit open files"),
+    ("running", "kubelet.service: limit open files", "containerd.service: limit open files"),
     ("running", "munge.service: limit core file size", "munge.service: limit stack size"),
     ("running", "docker.service: OOM score adjustment", "slurmd.service: OOM score adjustment"),
     ("listener", "udp 0.0.0.0:68", "udp 0.0.0.0:67"),
