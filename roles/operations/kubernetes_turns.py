@@ -27,19 +27,14 @@ NEXT = "on {head}: crictl ps --all, and journalctl -u kubelet; repair it, then r
 
 
 class Turns:
-    """The turns of one run: one at a time, and the first head that failed in its turn."""
+    """The turns of one run: one at a time, and the heads that did not finish their turn."""
 
     def __init__(self) -> None:
         """Start without a failure."""
         self.lock = RLock()
-        self.failed = ""
-        """The head that failed; "" if none did."""
-        self.why = ""
-
-    def fail(self, head: str, why: str) -> None:
-        """Note that a head failed in its turn; only the first failure is kept."""
-        if not self.failed:
-            self.failed, self.why = head, why
+        self.unfinished: dict[str, str] = {}
+        """Head -> the error that it had then. It failed only if pyinfra says so: an operation that
+        decides before its turn is decided again (``lockstep.fast.record``)."""
 
 
 _TURNS: WeakKeyDictionary[State, Turns] = WeakKeyDictionary()
@@ -85,25 +80,28 @@ def turn(
     with turns.lock:
         why = ""
         if not lost:
-            why = _stopped(turns, plan) or _not_ready(plan, Conversation(this, arguments), etcd)
+            why = _stopped(turns, plan, this.state) or _not_ready(
+                plan, Conversation(this, arguments), etcd
+            )
         if why:
             yield why
             return
         try:
             yield ""
         except BaseException:
-            turns.fail(plan.name, failures_of(this.state).said(this))
+            turns.unfinished[plan.name] = failures_of(this.state).said(this)
             raise
 
 
-def _stopped(turns: Turns, plan: NodePlan) -> str:
-    head = turns.failed
-    if head in ("", plan.name):
-        return ""
-    return (
-        f"{plan.name} was left alone, because {head} failed: {turns.why}. "
-        f"Next: {NEXT.format(head=head)}"
-    )
+def _stopped(turns: Turns, plan: NodePlan, state: State) -> str:
+    failed = {host.name for host in state.failed_hosts} - {plan.name}
+    for head, why in turns.unfinished.items():
+        if head in failed:
+            return (
+                f"{plan.name} was left alone, because {head} failed: {why}. "
+                f"Next: {NEXT.format(head=head)}"
+            )
+    return ""
 
 
 def _not_ready(plan: NodePlan, talk: Conversation, etcd: bool) -> str:
