@@ -16,8 +16,10 @@ NUMA_NODES = 2
 
 def of(lab: LabState) -> dict[NodeRole, Hardware]:
     """Return the hardware of a lab's nodes."""
-    kinds = {"own": own_hardware, "shared": shared_hardware}
-    return {role: kinds[lab.kernel_of(role)]()[role] for role in ROLES}
+    kernels = {role: lab.kernel_of(role) for role in ROLES}
+    made = {"own": own_hardware, "shared": shared_hardware}
+    found = {kernel: made[kernel]() for kernel in {*kernels.values()}}
+    return {role: found[kernel][role] for role, kernel in kernels.items()}
 
 
 def shared_hardware() -> dict[NodeRole, Hardware]:

@@ -14,6 +14,7 @@ from lockstep.checks.context import Items, Value, View
 from lockstep.checks.looks import made
 from lockstep.checks.rule import Look
 from lockstep.checks.rules.boot import own_kernel
+from lockstep.checks.slurm_states import OUR_MARK
 from lockstep.plan.kubernetes import SANDBOX_IMAGE, control_planes
 from lockstep.plan.kubernetes_gpus import has_gpus
 from lockstep.plan.kubernetes_releases import releases
@@ -23,9 +24,8 @@ from lockstep.spec.names import cpus
 
 SILENT, OURS = "silent", "ours"
 OUR_CONDITION, OUR_CORDON = "LockstepHealthy", "lockstep/cordoned"
-OUR_REASON = "lockstep:"
-"""Beginning of the reasons of the node check; rollouts have others."""
-"""The condition and the annotation of a Node that Lockstep's node check sets."""
+"""The condition and the annotation of a Node that Lockstep's node check sets. Its reasons begin as
+in Slurm (``OUR_MARK``); those of rollouts begin otherwise."""
 AUTOMATIC = ("node.kubernetes.io/", "lockstep/")
 """Prefixes of taints that follow from a node's state (Kubernetes, Taints and Tolerations)."""
 UNITS = {"": 1, "m": 0.001, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -96,8 +96,8 @@ def state(view: View, entry: dict[str, JsonValue]) -> Items:
         wrong.append("it has no condition Ready")
     if entry.get("unschedulable"):
         why = _cordoned_because(entry)
-        ours = "by its own node check" if why.startswith(OUR_REASON) else f"by a rollout: {why}"
-        wrong.append(f"cordoned {ours}" if why else "cordoned")
+        by = "by its own node check" if why.startswith(OUR_MARK) else f"by a rollout: {why}"
+        wrong.append(f"cordoned {by}" if why else "cordoned")
     return {"": ", ".join(wrong) or "takes pods"}
 
 
@@ -110,7 +110,7 @@ def state_tags(view: View, device: str) -> frozenset[str]:
     entry = seen(view)
     if not isinstance(entry, dict):
         return frozenset()
-    if entry.get("unschedulable") and not _cordoned_because(entry).startswith(OUR_REASON):
+    if entry.get("unschedulable") and not _cordoned_because(entry).startswith(OUR_MARK):
         return frozenset()
     conditions = _map(entry, "conditions")
     silent = {SILENT} if conditions.get("Ready") != "True" else set()

@@ -29,6 +29,7 @@ from lockstep.plan.kubernetes import (
     first_control_plane,
 )
 from lockstep.roles.operations.declared import refused
+from lockstep.roles.operations.kubernetes_certificates import CLIENTS
 from lockstep.roles.operations.kubernetes_turns import ready_here
 from lockstep.roles.operations.operation import Commands, operation, refusal
 from lockstep.roles.operations.run import begins
@@ -36,7 +37,6 @@ from lockstep.roles.operations.run import begins
 WITHIN_S = 120
 """Seconds for the pods to stop, and for the API server to be ready."""
 LIMIT_S = 420.0
-CLIENTS = ("kube-controller-manager", "kube-scheduler")
 PODS = ("etcd", "kube-apiserver", *CLIENTS)
 """The static pods of a head; the last two remember what the lost objects were."""
 ETCD = f"{MANIFESTS}/etcd.yaml"

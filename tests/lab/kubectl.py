@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +56,17 @@ class Kubernetes:
         while expected not in (said := self.run(words, check=False)):
             assert time.monotonic() < deadline, said
             time.sleep(1)
+
+
+@contextmanager
+def in_own_namespace(lab: Lab, name: str) -> Iterator[Kubernetes]:
+    """Make a namespace, and delete it afterwards with all that is in it."""
+    found = Kubernetes(lab, name)
+    found.run(f"create namespace {name}")
+    try:
+        yield found
+    finally:
+        found.run(f"delete namespace {name} --wait=true")
 
 
 def pod(name: str, command: list[str] | None = None, **spec: Any) -> dict[str, Any]:

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.lab.kubectl import BUSYBOX, pod
 from tests.lab.labs import Lab, deployed_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.kernel]
 
 NAME = "test-kernel-pods"
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
-IMAGE = "docker.io/library/busybox:1.37"
-BUSYBOX = "/bin/busybox"
 MIB = 1 << 20
 POD_S = 300
 """Emulated machines are slow."""
@@ -40,22 +39,11 @@ def kubectl(lab: Lab, words: str, stdin: str | None = None) -> str:
 
 def start(lab: Lab, name: str, command: str, limits: dict[str, str], **more: Any) -> None:
     """Start a pod whose requests equal its limits."""
-    container = {
-        "name": "main",
-        "image": IMAGE,
-        "command": [BUSYBOX, "sh", "-c", command],
-        "resources": {"limits": limits},
-        **more.pop("container", {}),
-    }
-    spec = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {**spec, **more},
-    }
+    container = {"resources": {"limits": limits}, **more.pop("container", {})}
+    shell = [BUSYBOX, "sh", "-c", command]
+    made = pod(name, shell, container=container, restartPolicy="Never", **more)
     kubectl(lab, f"delete pod {name} --ignore-not-found")
-    kubectl(lab, "apply -f -", json.dumps(pod))
+    kubectl(lab, "apply -f -", json.dumps(made))
 
 
 def phase(lab: Lab, name: str, wanted: str) -> None:

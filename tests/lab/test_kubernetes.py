@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.kubectl import BUSYBOX, READY_S, Kubernetes, pod
+from tests.lab.kubectl import BUSYBOX, READY_S, Kubernetes, in_own_namespace, pod
 from tests.lab.labs import Lab
 
 pytestmark = [pytest.mark.slow]
@@ -17,12 +17,8 @@ SPACE = "smoke"
 
 @pytest.fixture(scope="module")
 def kubernetes(pods: Lab) -> Iterator[Kubernetes]:
-    found = Kubernetes(pods, SPACE)
-    found.run(f"create namespace {SPACE}")
-    try:
+    with in_own_namespace(pods, SPACE) as found:
         yield found
-    finally:
-        found.run(f"delete namespace {SPACE} --wait=true")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.kubectl import BUSYBOX, Kubernetes, fetched, pod
+from tests.lab.kubectl import BUSYBOX, Kubernetes, fetched, in_own_namespace, pod
 from tests.lab.labs import INVENTORY, ROOT, Lab
 
 pytestmark = [pytest.mark.slow]
@@ -29,12 +29,8 @@ RESTRICTED = {
 @pytest.fixture(scope="module")
 def kubernetes(pods: Lab) -> Iterator[Kubernetes]:
     """The administrator, in a namespace that only these tests have."""
-    found = Kubernetes(pods, SPACE)
-    found.run(f"create namespace {SPACE}")
-    try:
+    with in_own_namespace(pods, SPACE) as found:
         yield found
-    finally:
-        found.run(f"delete namespace {SPACE} --wait=true")
 
 
 @pytest.fixture

@@ -75,6 +75,17 @@ def run_in_order(*added: Callable[[State], Any], looks_first: bool = True) -> Do
         return Done(last[host].did_succeed(), len(last[host]._commands or []), "")
 
 
+def noting(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have a program do nothing but note its arguments; return the file with them, once it ran."""
+    program = folder / "bin" / name
+    program.parent.mkdir()
+    noted = folder / "calls"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {noted}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    return noted
+
+
 def fact(kind: type[FactBase[Any]], **arguments: object) -> Any:
     """Read a fact from this machine."""
     state = machine()

@@ -12,7 +12,7 @@ from lockstep.roles import declared
 from lockstep.roles.operations import kubernetes_gpus
 from lockstep.roles.operations.kubernetes_gpus import offered
 from lockstep.spec import load
-from tests.roles.local import run
+from tests.roles.local import noting, run
 from tests.spec.kubernetes_example import description
 
 
@@ -24,13 +24,7 @@ def node(ready: str = "True", cordoned: bool = False, gpus: int = 0) -> dict[str
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file with the calls of a kubectl that tells of no GPUs."""
-    program = tmp_path / "bin/kubectl"
-    program.parent.mkdir()
-    noted = tmp_path / "calls"
-    program.write_text(f'#!/bin/sh\necho "$@" >> {noted}\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    return noted
+    return noting("kubectl", tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

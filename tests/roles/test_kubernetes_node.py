@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.roles.operations.kubernetes_node import swap_off
-from tests.roles.local import read_below, run
+from tests.roles.local import noting, read_below, run
 
 HEADER = "Filename\tType\tSize\tUsed\tPriority\n"
 
@@ -13,13 +13,7 @@ HEADER = "Filename\tType\tSize\tUsed\tPriority\n"
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file with the calls of a swapoff that changes nothing."""
-    program = tmp_path / "bin/swapoff"
-    program.parent.mkdir()
-    noted = tmp_path / "calls"
-    program.write_text(f'#!/bin/sh\necho "$@" >> {noted}\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    return noted
+    return noting("swapoff", tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

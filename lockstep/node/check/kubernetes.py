@@ -46,11 +46,10 @@ def take_out(name: str, failed: list[Result]) -> str:
     for _ in range(TRIES):
         node = api.ask(f"/api/v1/nodes/{name}")
         node = _set_condition(api, node, "False", text)
-        if node["spec"].get("unschedulable") and not is_ours(node):
-            held = _why(node) or "a person"
-            return f"not cordoned: the node is already cordoned ({held})"
-        if is_ours(node) and node["spec"].get("unschedulable"):
-            return "already cordoned"
+        if node["spec"].get("unschedulable"):
+            if is_ours(node):
+                return "already cordoned"
+            return f"not cordoned: the node is already cordoned ({_why(node) or 'a person'})"
         if _cordoned(api, node, text):
             return "cordoned"
     return f"not cordoned: the node changed {TRIES} times meanwhile"

@@ -33,6 +33,7 @@ def differences(
     _online.cache_clear()
     _first_cpus.cache_clear()
     _exceeds_limits.cache_clear()
+    _most_open_files.cache_clear()
     for daemon in daemons:
         settings = files.settings(daemon.unit)
         if not settings:
@@ -156,13 +157,14 @@ def _limits(
             hard = hard or soft
         soft, hard = _amount(soft), _amount(hard)
         running = seen[line].split()
+        bounds: list[str] = []
         if not _exceeds_limits(rooted("")):
             # In a container, systemd sets the closest value that it can (setrlimit_closest).
-            bound = most.get(line, "- unlimited").split()[1]
-            soft, hard = (bound if _less(bound, text) else text for text in (soft, hard))
+            bounds.append(most.get(line, "- unlimited").split()[1])
         if name == "NOFILE":
-            # The kernel allows nobody more (proc_sys_fs(5), nr_open): "infinity" becomes this.
-            bound = line_of("/proc/sys/fs/nr_open", "unlimited")
+            # The kernel allows nobody more: "infinity" becomes this.
+            bounds.append(_most_open_files(rooted("")))
+        for bound in bounds:
             soft, hard = (bound if _less(bound, text) else text for text in (soft, hard))
         same = running[1] == hard
         # Programs raise this soft limit, often to the hard one (Go does since 1.19).
@@ -184,6 +186,12 @@ def _exceeds_limits(root: str) -> bool:
         if line.startswith("CapEff:"):
             return bool(int(line.partition(":")[2], 16) >> CAP_SYS_RESOURCE & 1)
     return True
+
+
+@lru_cache(maxsize=1)
+def _most_open_files(root: str) -> str:
+    """Return how many files a process may have open at most (proc_sys_fs(5), nr_open)."""
+    return line_of("/proc/sys/fs/nr_open", "unlimited")
 
 
 def _less(one: str, other: str) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 from pyinfra.api import State
 
 from lockstep.facts.reboot import Conversation, Unanswered
+from lockstep.facts.slurm import OURS
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import KUBECTL, control_planes
 from lockstep.roles.steps.reboot.failures import Failed
@@ -28,9 +29,8 @@ from lockstep.roles.steps.reboot.rollout import Rollout
 MARK = "lockstep/cordoned"
 """Annotation of a Node that Lockstep has cordoned; its value is the reason."""
 ROLLOUTS = "lockstep-"
-"""Beginning of the reasons of rollouts; those of the node check begin with "lockstep:"."""
-CHECK = "lockstep:"
-"""Beginning of the reasons of the node check (lockstep/node/readers/slurm.py)."""
+"""Beginning of the reasons of rollouts; those of the node check, as in Slurm."""
+CHECK = OURS
 REASONS = ("Cannot evict", "cannot delete")
 """Words of the lines in which kubectl drain says why it leaves a pod (kubectl, drain.go)."""
 ONCE_S = 20
