@@ -48,6 +48,11 @@ def concerned(view: View) -> bool:
     return view.plan.runs_kubelet
 
 
+def controls(view: View) -> bool:
+    """Return whether a node runs Kubernetes' control plane."""
+    return view.plan.runs(Service.KUBERNETES_CONTROL_PLANE)
+
+
 def seen(view: View, reading: str = "kubernetes.nodes") -> Value:
     """Return the entry of a node in what the first head that answers says of all nodes."""
     reason = "there is no record of the control plane"

@@ -119,6 +119,7 @@ DIFFERS_BETWEEN_NODES = {
     "slurm.nodes": "only the controller has this reading",
     "kubernetes.nodes": "only the control plane has this reading",
     "kubernetes.kubelet_config": "only the control plane has this reading",
+    "kubernetes.control_plane": "only the control plane has this reading",
     "kubernetes.manifests": "only the control plane has this reading",
     "kubernetes.objects": "only the control plane has this reading",
     "kubernetes.releases": "only the control plane has this reading",

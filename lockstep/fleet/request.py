@@ -18,6 +18,7 @@ from lockstep.plan.nvidia import CHECK_IMAGE, check_engines
 from lockstep.plan.signing import signing
 from lockstep.probe.ship import Request, fingerprint_program
 from lockstep.report import fold
+from lockstep.spec import Service
 
 NAME, PODS = "name", "network of the pods"
 Asked = tuple[tuple[str, str], ...]
@@ -72,6 +73,9 @@ def request(
         manifests=object_sources(plan),
         releases=release_sources(plan),
         kubeadm=(KUBEADM_CONFIG,) if "kubernetes_control_plane" in plan.roles else (),
+        api_server=(plan.endpoint(plan.kubernetes.settings.api_port),)
+        if plan.runs(Service.KUBERNETES_CONTROL_PLANE)
+        else (),
         containers=engines,
         check_image=CHECK_IMAGE if engines else "",
         container_devices=("/dev/infiniband",) if engines and "rdma" in plan.managed_or_not else (),

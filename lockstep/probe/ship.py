@@ -83,6 +83,8 @@ class Request:
     """Helm releases: ``namespace/name``."""
     kubeadm: tuple[str, ...] = ()
     """kubeadm's configuration on a node of the control plane."""
+    api_server: tuple[str, ...] = ()
+    """Address and port of the node's own API server, on a node of the control plane."""
     listeners: tuple[str, ...] = ()
     """Ports, such as ``tcp/22``."""
     containers: tuple[str, ...] = ()

@@ -72,6 +72,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
             else {}
         ),
         **({} if head else {"kubernetes.gpus": {f"gpu{n}": "healthy" for n in range(8)}}),
+        **({"kubernetes.control_plane": "ready"} if head else {}),
         "kubernetes.manifests": {},
         "kubernetes.objects": {},
         "kubernetes.releases": {one.source: one.planned for one in releases(node)},

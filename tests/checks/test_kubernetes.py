@@ -19,6 +19,7 @@ from tests.checks.recorded_machine import DCGM_EXPORTER
 HEAD, NODE = "head1", "worker3"
 NODES, CONFIG = "kubernetes.nodes", "kubernetes.kubelet_config"
 GPUS, UNKNOWN = "kubernetes.gpus", "kubernetes.unknown_node"
+API, PROXY = "kubernetes.control_plane", "kubernetes.kube_proxy"
 STOPPED = {**recorded.RUNNING, "active": "inactive", "sub": "dead"}
 PKI = "/etc/kubernetes/pki"
 PLUGIN = "gpu-operator/gpus"
@@ -56,6 +57,7 @@ OF_NODES: tuple[tuple[str, str, tuple[str, ...], Any, str, str], ...] = (
     ("static_pods", HEAD, ("etcd",), REMOVED, "etcd", "absent"),
     ("static_pods", HEAD, ("kube-scheduler",), ["x:1"], "kube-scheduler", "x:1"),
     ("kube_proxy", NODE, (), "iptables", "", "iptables"),
+    ("control_plane", HEAD, (), "not ready: etcd", "", "not ready: etcd"),
     ("gpus", NODE, ("gpu3",), "unhealthy", "gpu3", "unhealthy"),
     ("manifests", HEAD, ("kube-apiserver",), "missing", "kube-apiserver", "missing"),
     ("releases", HEAD, (PLUGIN,), {"status": "missing"}, PLUGIN, "status missing"),
@@ -164,6 +166,7 @@ def test_days_decide_how_severe_the_end_of_a_certificate_is() -> None:
     [
         (HEAD, NODES),
         (HEAD, CONFIG),
+        (HEAD, "kubernetes.control_plane"),
         (HEAD, "kubernetes.manifests"),
         (HEAD, "kubernetes.objects"),
         (HEAD, "kubernetes.releases"),
@@ -185,6 +188,36 @@ def test_an_api_server_that_does_not_answer_is_one_finding() -> None:
     found = recorded.only(findings(start))
     assert (found.rule, found.node) == ("kubernetes.node", HEAD)
     assert "kubernetes.kubelet_config" in found.detail
+
+
+def test_a_head_without_its_api_server_is_one_finding() -> None:
+    silent = "the API server [fd00:1::11]:6443 does not answer: Connection refused"
+    start = changed(HEAD, API, (), silent)
+    start = recorded.mutated(start, NODE, PROXY, (), "nftables, but the Service does not answer")
+    for reading in (NODES, CONFIG, "kubernetes.objects", "kubernetes.releases"):
+        start = recorded.mutated(start, HEAD, reading, (), REMOVED)
+    found = recorded.only(findings(start))
+    assert (found.rule, found.node, found.status) == (API, HEAD, "differs")
+    assert "crictl ps --all" in found.repair
+    assert "deploys/head.py --limit head1" in found.repair
+    assert "kubernetes.node" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("node", "reading", "path", "value", "device"),
+    [
+        (HEAD, "units", ("kubelet.service",), STOPPED, "kubelet.service"),
+        (HEAD, "kubernetes.static_pods", ("etcd",), REMOVED, "etcd"),
+        (HEAD, "kubernetes.manifests", ("kube-apiserver",), "differs: x", "kube-apiserver"),
+    ],
+)
+def test_what_stops_an_api_server_is_its_cause(
+    node: str, reading: str, path: tuple[str, ...], value: Any, device: str
+) -> None:
+    start = changed(HEAD, API, (), "not ready: etcd")
+    found = findings(recorded.mutated(start, node, reading, path, value))
+    assert API not in {one.rule for one in found}
+    assert device in {one.device for one in found}
 
 
 def test_a_stopped_kubelet_is_one_finding() -> None:

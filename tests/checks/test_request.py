@@ -41,6 +41,14 @@ def test_no_expected_value_is_in_a_request() -> None:
         assert recorded.SECRETS.munge_key_sha256 not in text
 
 
+def test_a_head_is_asked_for_its_own_api_server() -> None:
+    nodes = plan_of("kubernetes").nodes.values()
+    asked = {node.name: request(node).api_server for node in nodes if request(node).api_server}
+    assert asked == {
+        name: (f"[fd5a:7c1e:1000::1{name[-1]}]:6443",) for name in ("head1", "head2", "head3")
+    }
+
+
 def test_the_network_of_its_pods_is_an_identity_of_a_node() -> None:
     nodes = plan_of("kubernetes").nodes.values()
     networks = {node.name: dict(own(node)).get(PODS) for node in nodes}

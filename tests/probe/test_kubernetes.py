@@ -62,10 +62,20 @@ ANSWERS = {
 }
 
 
+READY = {"said": (200, "")}
+"""What the API server answers if it is asked whether it is ready."""
+
+
 class Server(BaseHTTPRequestHandler):
     """Answers as the API server does, to whoever has a certificate of the authority."""
 
     def do_GET(self) -> None:
+        if self.path == "/readyz?verbose":
+            status, text = READY["said"]
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+            return
         found = ANSWERS.get(self.path)
         said = {"message": f"{self.path} is forbidden"} if found is None else found
         self.send_response(403 if found is None else 200)
@@ -173,6 +183,38 @@ def test_the_control_plane_says_what_it_sees(
         "worker2": {"unread": "the node is not Ready, so its kubelet was not asked"},
     }
     assert found["certificates"]["value"] == {"/etc/kubernetes/admin.conf": 40}
+
+
+def ready(node: Node, *servers: str) -> Any:
+    """Return what a head says of its own API server at this address and port."""
+    return node.read(api_server=servers)["kubernetes.control_plane"]
+
+
+def test_a_head_asks_its_own_api_server_whether_it_is_ready(
+    node: Node, address: str, authority: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(status: int, text: str) -> None:
+        monkeypatch.setitem(READY, "said", (status, text))
+
+    here = address.rpartition("/")[2]
+    assert "no such file" in ready(node, here)["unread"]
+    both = certificate(authority, 1)
+    # The kubeconfig has the virtual address, which may lead to another head.
+    elsewhere = kubeconfig("https://127.0.0.1:9", authority["ca.crt"], both)
+    node.file("/etc/kubernetes/admin.conf", elsewhere)
+    # Forms of k8s.io/apiserver, pkg/server/healthz/healthz.go.
+    answers(200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n")
+    assert ready(node, here) == {"value": "ready"}
+    assert "not planned here" in ready(node)["unread"]
+    withheld = "failed: reason withheld"
+    answers(500, f"[+]ping ok\n[-]etcd {withheld}\n[-]poststarthook/a {withheld}\nreadyz check")
+    assert ready(node, here) == {"value": "not ready: etcd, poststarthook/a"}
+    answers(200, "ok")
+    assert ready(node, here) == {"unread": "the API server answered 200: ok"}
+    answers(401, '{"message": "Unauthorized"}')
+    assert ready(node, here) == {"unread": "the API server answered 401: Unauthorized"}
+    silent = ready(node, "127.0.0.1:9")["value"]
+    assert silent.startswith("the API server 127.0.0.1:9 does not answer: ")
 
 
 def test_a_server_of_another_authority_is_not_asked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lockstep.checks.compare import number
 from lockstep.checks.context import View
+from lockstep.checks.kubernetes_causes import CONTAINERD, KUBECTL, KUBELET, NOT_SEEN, not_asked
 from lockstep.checks.kubernetes_views import (
     GPU,
     OURS,
@@ -14,6 +15,7 @@ from lockstep.checks.kubernetes_views import (
     changed_objects,
     concerned,
     configured,
+    controls,
     knows_nodes,
     labels_expected,
     labels_of,
@@ -57,33 +59,10 @@ from lockstep.checks.rule import (
     same_device,
 )
 from lockstep.checks.rules._gpu import DEVICES, UNREAD_WITH_COUNT
-from lockstep.plan.kubernetes import ADMIN_CONF, KUBELET_DROP_INS
+from lockstep.plan.kubernetes import KUBELET_DROP_INS
 from lockstep.report import Severity
 
-KUBELET, CONTAINERD = "kubelet.service", "containerd.service"
 ENDS_SOON_DAYS, ENDS_DAYS = 30, 7
-KUBECTL = f"on a head: kubectl --kubeconfig {ADMIN_CONF}"
-
-
-NOT_SEEN = (
-    Cause("unit.active", device=KUBELET, of=UNREAD),
-    Cause("unit.active", device=CONTAINERD, of=UNREAD),
-    Cause("kubernetes.node", of=UNREAD),
-)
-"""Causes that leave a rule without data about the node's own pods."""
-
-
-def not_asked(rule: str) -> tuple[Cause, ...]:
-    """Return the causes that leave ``rule`` without data from the API server."""
-    return (
-        Cause("node.reachable", at=CONTROL_PLANE, of=UNREAD),
-        Cause("unit.active", device=KUBELET, at=CONTROL_PLANE, of=UNREAD),
-        Cause("unit.active", device=CONTAINERD, at=CONTROL_PLANE, of=UNREAD),
-        Cause("kubernetes.node", at=CONTROL_PLANE, of=UNREAD),
-        *(() if rule == "kubernetes.node" else (Cause("kubernetes.node", of=UNREAD),)),
-        # Before the API server notices, it asks a kubelet that is gone.
-        Cause("unit.active", device=KUBELET, of=UNREAD),
-    )
 
 
 def _ends_soon(view: View, device: str) -> Severity:
@@ -316,6 +295,30 @@ RULES = (
         applies=concerned,
     ),
     Rule(
+        id="kubernetes.control_plane",
+        claim="The API server of every head is ready, with the member of etcd on the same head.",
+        why=(
+            "The others work on behind the virtual address, but the loss of one more can cost "
+            "etcd's majority; then nothing can be changed in Kubernetes."
+        ),
+        blind="The scheduler and the controller manager. Whether the data of etcd is right.",
+        source="Kubernetes API health endpoints: /readyz?verbose",
+        reading="kubernetes.control_plane",
+        expected=same("ready"),
+        repair=by_hand(
+            "on {node}: crictl ps --all, crictl logs of the container that failed, and journalctl "
+            "-u kubelet; then: pyinfra -y {inventory} deploys/{role}.py --limit {node}"
+        ),
+        applies=controls,
+        explained_by=(
+            Cause("unit.active", device=KUBELET),
+            Cause("unit.active", device=CONTAINERD),
+            Cause("kubernetes.static_pods", device="etcd"),
+            Cause("kubernetes.static_pods", device="kube-apiserver"),
+            Cause("kubernetes.manifests", device="kube-apiserver"),
+        ),
+    ),
+    Rule(
         id="kubernetes.static_pods",
         claim="Heads run the planned control plane, and no node has other static pods.",
         why="The kubelet runs whatever is in this folder, without asking the API server.",
@@ -384,6 +387,9 @@ RULES = (
             "{node} runs, and Services do not answer there: delete this pod, and a new one starts"
         ),
         applies=concerned,
-        explained_by=NOT_SEEN,
+        explained_by=(
+            *NOT_SEEN,
+            Cause("kubernetes.control_plane", at=CONTROL_PLANE, of=Effect(found="the Service")),
+        ),
     ),
 )

@@ -102,6 +102,7 @@ READERS: tuple[Row, ...] = (
     ),
     (slurm.read_slurm_nodes, ("slurm.nodes",)),
     (kubernetes.read_nodes, ("kubernetes.nodes", "kubernetes.kubelet_config")),
+    (kubernetes.read_control_plane, ("kubernetes.control_plane",)),
     (kubernetes.read_routes, ("kubernetes.routes",)),
     (kubernetes.read_certificates, ("kubernetes.certificates",)),
     (kubernetes.read_static_pods, ("kubernetes.static_pods",)),

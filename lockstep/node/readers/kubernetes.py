@@ -49,11 +49,12 @@ class Conflict(Unread):
 class Api:
     """The API server, asked with the certificate of a kubeconfig."""
 
-    def __init__(self, conf: str) -> None:
+    def __init__(self, conf: str, server: str = "") -> None:
         """Read the kubeconfig.
 
         Args:
             conf: the path of the kubeconfig.
+            server: the address and port to ask instead of the kubeconfig's.
 
         Raises:
             Unread: it lacks the address, or a certificate.
@@ -63,7 +64,7 @@ class Api:
         from urllib.parse import urlsplit
 
         text = text_of(conf)
-        self.address = urlsplit(_value(text, "server", conf))
+        self.address = urlsplit(f"https://{server}" if server else _value(text, "server", conf))
         # create_default_context() demands an extension that older authorities lack.
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         authority = _decoded(text, "certificate-authority-data", conf).decode()
@@ -90,6 +91,20 @@ class Api:
             Unread: there is no answer, or another status than 200.
             Conflict: the status is 409.
         """
+        status, said = self.send(path, method, body, kind)
+        if status != 200:
+            kind_of = Conflict if status == 409 else Unread
+            raise kind_of(f"the API server answered {status}: {_message(said)}")
+        return json.loads(said)
+
+    def send(
+        self, path: str, method: str = "GET", body: Any = None, kind: str = ""
+    ) -> tuple[int, bytes]:
+        """Return the status and the text of an answer; the arguments are as in ``ask``.
+
+        Raises:
+            Unread: there is no answer.
+        """
         from http.client import HTTPException, HTTPSConnection
 
         connection = HTTPSConnection(
@@ -99,15 +114,11 @@ class Api:
         try:
             connection.request(method, path, content, {"Content-Type": kind} if kind else {})
             answer = connection.getresponse()
-            said = answer.read()
+            return answer.status, answer.read()
         except (OSError, HTTPException) as error:
             raise Unread(f"the API server {self.address.netloc} does not answer: {error}") from None
         finally:
             connection.close()
-        if answer.status != 200:
-            kind_of = Conflict if answer.status == 409 else Unread
-            raise kind_of(f"the API server answered {answer.status}: {_message(said)}")
-        return json.loads(said)
 
 
 def _value(text: str, key: str, path: str) -> str:
@@ -146,6 +157,28 @@ def read_nodes(request: Request, commands: Commands) -> Readings:
         "kubernetes.nodes": nodes,
         "kubernetes.kubelet_config": {name: told.get(name, silent) for name in nodes},
     }
+
+
+def read_control_plane(request: Request, commands: Commands) -> Readings:
+    """Whether the API server of this very head is ready: "ready", or what is wrong with it.
+
+    It lists its checks; etcd and etcd-readiness ask etcd (k8s.io/apiserver, pkg/server/healthz and
+    options/etcd.go), which is the member on the same head (kubeadm, phases/controlplane:
+    etcd-servers).
+    """
+    if not request["api_server"] or not exists(ADMIN_CONF):
+        raise Unread(f"{ADMIN_CONF}: no such file, or the control plane is not planned here")
+    api = Api(ADMIN_CONF, request["api_server"][0])
+    try:
+        status, said = api.send("/readyz?verbose")
+    except Unread as silent:
+        return {"kubernetes.control_plane": str(silent)}
+    failed = [one.decode() for one in re.findall(rb"^\[-\](\S+)", said, re.MULTILINE)]
+    if failed:
+        return {"kubernetes.control_plane": f"not ready: {', '.join(failed)}"}
+    if status != 200 or b"[+]etcd ok" not in said:
+        raise Unread(f"the API server answered {status}: {_message(said)}")
+    return {"kubernetes.control_plane": "ready"}
 
 
 def _node(item: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ NAMES = (
         "selinux_booleans",
         "selinux_labels",
     ),
-    *("manifests", "releases", "kubeadm"),
+    *("manifests", "releases", "kubeadm", "api_server"),
     *("listeners", "containers", "check_image", "container_devices", "images"),
     *("spank_plugins", "plugin_options", "srun_options", "slurm_nodes", "texts"),
     *("own", "alike", "asked", "exempt", "slow", "signatures"),
