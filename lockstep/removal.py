@@ -13,6 +13,8 @@ from lockstep.plan import NodePlan
 
 SYSTEMD = "/etc/systemd/"
 ACCOUNTS = {"users": "userdel", "groups": "groupdel"}
+OF_KUBERNETES = "kubernetes_"
+"""Beginning of the names of Kubernetes' roles."""
 WHEN_NAMED = ("packages", *ACCOUNTS)
 """Sections whose entries are removed only if the user names them."""
 
@@ -34,6 +36,8 @@ def decide(
     left: Collection[LeftOver],
     named: Collection[str] = (),
     busy: str = "",
+    *,
+    member: bool = False,
 ) -> Removal:
     """Return what to remove from a node and what to keep.
 
@@ -42,12 +46,14 @@ def decide(
         left: all leftover items on the node.
         named: packages, users and groups that may be removed.
         busy: why the node is busy; "" if no jobs are running there.
+        member: whether the node must leave Kubernetes, which needs all of Kubernetes' own roles.
     """
     jobs_use = {role.name: role.jobs_use for role in plan.cluster.roles}
     taken, gone, stays = [], [], []
     for one in left:
         # A role that no longer exists declares nothing, so jobs may use what it installed.
         waits = one.section in WHEN_NAMED or jobs_use.get(one.role, True)
+        waits |= member and one.role.startswith(OF_KUBERNETES)
         option = "packages" if one.section == "packages" else "users"
         reasons = (
             (

@@ -80,6 +80,15 @@ def test_on_a_busy_node_waits_what_jobs_use_and_what_no_role_declares_any_more()
     assert len(decide(PLAN, left, named=("p",)).taken) == len(left)
 
 
+def test_what_a_reset_of_kubernetes_needs_waits_with_it() -> None:
+    left = [file("/etc/a"), file("/etc/cni/net.d/10-lockstep.conflist", "kubernetes_node")]
+    decided = decide(PLAN, left, busy="jobs run on the node", member=True)
+    assert [one.name for one in decided.taken] == ["/etc/a"]
+    assert list(why(decided).values()) == ["waits: jobs run on the node"]
+    assert len(decide(PLAN, left, busy="jobs run on the node").taken) == 2
+    assert len(decide(PLAN, left, member=True).taken) == 2
+
+
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Doubles of all programs that change a system; each writes down how it was called."""

@@ -1,6 +1,7 @@
 """Removes what Lockstep wrote to a node if it is no longer in the plan.
 
-Owns     nothing; it removes unchanged files and units, and restores files that packages ship.
+Owns     nothing; it removes unchanged files and units, and restores files that packages ship. A
+         membership of Kubernetes is undone first, while its programs are there.
 Restart  nothing: a leftover unit is stopped. On a busy node, everything that running jobs might
          use stays for now.
 """
@@ -15,7 +16,9 @@ from lockstep.facts.reboot import hold_state
 from lockstep.fast import limits
 from lockstep.manifest import ManifestError, left_over, parsed, without
 from lockstep.plan import NodePlan
+from lockstep.plan.kubernetes import PKI
 from lockstep.removal import Removal, commands, decide
+from lockstep.roles.operations import kubernetes_leaving as leaving
 from lockstep.roles.operations.manifest import put, unreadable
 from lockstep.roles.operations.operation import Commands, ask, operation
 from lockstep.roles.operations.packages import MANAGERS
@@ -38,14 +41,23 @@ def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
         yield StringCommand("cat >&2; exit 1", _stdin=unreadable(error))
         return
     there = ask(on_the_node())
+    member = leaving.membership(plan)
     left = left_over(plan, there.manifest, there.packages)
-    removal = decide(plan, left, named, _busy(plan, there.job_steps) if left else "")
+    busy = _busy(plan, there.job_steps) if left or member else ""
+    removal = decide(plan, left, named, busy, member=bool(member))
     for line in described(removal):
         host.log(line)
+    taken = removal.taken
+    if member:
+        host.log(leaving.described(plan, member, busy))
+    if member and not busy:
+        yield from leaving.undone(plan, member)
+        # kubeadm reset has deleted this folder.
+        taken = tuple(one for one in taken if not one.name.startswith(f"{PKI}/"))
     finished = (*removal.taken, *removal.gone)
     if not finished:
         return
-    yield from commands(removal.taken, MANAGERS[plan.release.family], plan.release.family)
+    yield from commands(taken, MANAGERS[plan.release.family], plan.release.family)
     yield put(without(manifest, finished))
 
 

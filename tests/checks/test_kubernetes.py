@@ -268,22 +268,34 @@ def test_quantities() -> None:
         quantity("2 GiB")
 
 
-def test_workers_of_both_schedulers_are_compared_without_what_their_scheduler_needs() -> None:
-    def both(wanted: dict[str, Any]) -> None:
-        of_pods = cluster.description()
-        head, workers = wanted["nodes"]
-        _, with_pods = of_pods["nodes"]
-        head["runs"] = ["kubernetes_control_plane", *head["runs"]]
-        head["pods"] = "fd00:1:0:ffff:1::/80"
-        at = {"name": "worker[5-8]", "management": "fd00:1::105", "fabric": "fd00:2::105"}
-        wanted["nodes"] = [
-            head,
-            {**workers, "name": "worker[1-4]", "scheduler": "slurm"},
-            {**with_pods, **at, "scheduler": "kubernetes"},
-        ]
-        wanted["scheduler"] = [wanted["scheduler"], of_pods["scheduler"]]
-        wanted["software"]["containers"] = of_pods["software"]["containers"]
+def both(wanted: dict[str, Any]) -> None:
+    """Give workers 1 to 4 of the recorded cluster to Slurm, and the others to Kubernetes."""
+    of_pods = cluster.description()
+    head, workers = wanted["nodes"]
+    _, with_pods = of_pods["nodes"]
+    head["runs"] = ["kubernetes_control_plane", *head["runs"]]
+    head["pods"] = "fd00:1:0:ffff:1::/80"
+    at = {"name": "worker[5-8]", "management": "fd00:1::105", "fabric": "fd00:2::105"}
+    wanted["nodes"] = [
+        head,
+        {**workers, "name": "worker[1-4]", "scheduler": "slurm"},
+        {**with_pods, **at, "scheduler": "kubernetes"},
+    ]
+    wanted["scheduler"] = [wanted["scheduler"], of_pods["scheduler"]]
+    wanted["software"]["containers"] = of_pods["software"]["containers"]
 
+
+def test_the_object_of_a_node_that_went_to_slurm_is_named() -> None:
+    nodes = cluster.consistent().views[HEAD].items(NODES)
+    left = {name: nodes[name] for name in (HEAD, "worker2", "worker6")}
+    start = recorded.mutated(recorded.clustered(both), HEAD, NODES, (), left)
+    found = recorded.only(recorded.report(start, UNKNOWN).findings)
+    assert (found.rule, found.node, found.device) == (UNKNOWN, HEAD, "worker2")
+    assert "deploys/remove.py --limit worker2" in found.repair
+    assert "{" not in found.repair
+
+
+def test_workers_of_both_schedulers_are_compared_without_what_their_scheduler_needs() -> None:
     start, exporter, line = recorded.clustered(both), "dcgm-exporter", DCGM_EXPORTER
     for number in (5, 6, 7, 8):
         place = ("collectors", (exporter,), [f"{line} -k"])

@@ -10,6 +10,8 @@ import pytest
 
 from lockstep.manifest import parsed, written
 from lockstep.node.readers.manifest import MANIFEST
+from lockstep.plan.kubernetes import ADMIN_CONF, DONE, KUBELET_CONF
+from lockstep.roles.operations import kubernetes_leaving as leaving
 from lockstep.roles.operations import manifest
 from lockstep.roles.steps import removal
 from tests.checks import recorded
@@ -60,6 +62,44 @@ def test_an_unreadable_manifest_removes_nothing(path: Path) -> None:
     assert not done.succeeded
     assert "Next: restore it from a backup" in done.output
     assert (path.parent / "same").exists()
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Have this machine be a head of Kubernetes, which a command resets."""
+    there = frozenset({DONE, ADMIN_CONF, KUBELET_CONF})
+    monkeypatch.setattr(leaving, "membership", lambda plan: there)
+    monkeypatch.setattr(leaving, "undone", lambda plan, found: iter([command]))
+
+
+def test_a_membership_of_kubernetes_ends_before_files_go(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same, pki = path.parent / "same", path.parent / "gone"
+    pki.write_bytes(CONTENT)
+    monkeypatch.setattr(removal, "PKI", str(path.parent / "pki"))
+    held = parsed(path.read_text())
+    held["files"][str(path.parent / "pki/ca.crt")] = held["files"].pop(str(pki))
+    path.write_text(written(held))
+    (path.parent / "pki").mkdir()
+    (path.parent / "pki/ca.crt").write_bytes(CONTENT)
+    # It fails unless Lockstep's files are still there.
+    leave(monkeypatch, f"test -e {same} && rm -r {path.parent / 'pki'}")
+    assert remove() == Done(True, 3, "")
+    assert parsed(path.read_text())["files"].keys() == {str(path.parent / "odd")}
+
+
+def test_nothing_goes_if_the_membership_cannot_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(monkeypatch, "false")
+    assert not remove().succeeded
+    assert (path.parent / "same").exists()
+
+
+def test_a_membership_waits_for_jobs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave(monkeypatch, "false")
+    monkeypatch.setattr(removal, "_busy", lambda plan, job_steps: "jobs run")
+    assert remove().succeeded
 
 
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")

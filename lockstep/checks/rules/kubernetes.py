@@ -224,7 +224,9 @@ RULES = (
         severity=WARNING,
         repair=by_hand(
             f"{KUBECTL} delete node {{device}}; on the machine, if it still runs: kubeadm reset "
-            "--force; if the node is to stay, add it to the description"
+            "--force. If the description has it without Kubernetes, drain it instead, run pyinfra "
+            "-y {inventory} deploys/remove.py --limit {device}, and then delete it; if it is to "
+            "stay, add it to the description"
         ),
         applies=knows_nodes,
         explained_by=not_asked("kubernetes.unknown_node"),
