@@ -8,6 +8,7 @@ Restart  the routes are made again if they differ; kubernetes_worker and
 
 from __future__ import annotations
 
+from lockstep.facts.files import file_states
 from lockstep.facts.kubernetes import pod_routes, swap_areas
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import (
@@ -21,6 +22,7 @@ from lockstep.plan.declaration import (
 )
 from lockstep.plan.kubernetes import (
     CERTS_D,
+    DONE,
     KUBELET_DROP_INS,
     KUBELET_STATE,
     KUBELET_UNIT_DROP_IN,
@@ -113,6 +115,7 @@ ROLE = Declaration(
     contributes=Contribution(sysctl=_forwarding, masked_units=lambda plan: ("swap.target",)),
     operations="lockstep.roles.operations.kubernetes_node",
     asks=lambda plan: [
+        file_states((DONE,)),
         *([pod_routes()] if routed(plan) else ()),
         *([swap_areas()] if plan.kubernetes.own_swap else ()),
     ],

@@ -43,6 +43,7 @@ from lockstep.plan.kubernetes import (
     STATE,
     TIMEOUTS,
     control_planes,
+    routed,
 )
 from lockstep.roles.operations import kubernetes_heads as heads
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
@@ -173,11 +174,12 @@ def initialised(plan: NodePlan, secrets: Secrets) -> Commands:
             yield from _join(plan, secrets)
             return
     yield _noted(
+        plan,
         f"kubeadm init --config {KUBEADM_CONFIG} --skip-token-print "
         "--skip-phases=show-join-command"
         # The token that kubeadm makes lives for a day, and no node needs it.
         f" && {KUBECTL} -n kube-system delete secrets "
-        "--field-selector type=bootstrap.kubernetes.io/token"
+        "--field-selector type=bootstrap.kubernetes.io/token",
     )
 
 
@@ -207,13 +209,18 @@ def _spread(plan: NodePlan) -> str:
 
     The first head was the only node when they were made, so it has both, and names would not be
     found without it. The scheduler spreads pods only when they start (kubeadm, addons/dns/
-    manifests.go: podAntiAffinity).
+    manifests.go: podAntiAffinity). Nodes are not Ready, and these pods do not start, before a site
+    has installed its own CNI plugin.
 
     Args:
         plan: the plan of a head that has joined.
     """
     coredns = f"{KUBECTL} -n kube-system"
+    ready = '{.items[*].status.conditions[?(@.type=="Ready")].status}'
+    some = f"said=$({KUBECTL} get nodes --output jsonpath={shlex.quote(ready)}) || exit 1; "
+    none_yet = 'case "$said" in *True*) ;; *) exit 0;; esac; '
     return (
+        f"{'' if routed(plan) else some + none_yet}"
         f"{KUBECTL} wait node {shlex.quote(plan.name)} --for=condition=Ready "
         f"--timeout={READY_S}s --request-timeout={READY_S + 10}s >/dev/null && "
         f"{coredns} get deployment coredns --ignore-not-found --output name | "
@@ -268,14 +275,15 @@ def _join(plan: NodePlan, secrets: Secrets) -> Commands:
         # dash runs no trap when a signal ends it: cleared() removes the file then.
         "trap 'rm -f $f' EXIT; cat >$f; kubeadm join --config $f"
     )
-    yield StringCommand(_noted(f"({command})"), _stdin=_configuration(plan, token, ca_hash))
+    yield StringCommand(_noted(plan, f"({command})"), _stdin=_configuration(plan, token, ca_hash))
 
 
-def _noted(command: str) -> str:
+def _noted(plan: NodePlan, command: str) -> str:
     """Return a command that leaves a note while it runs, and another one when it has succeeded.
 
     The first note lets the next run reset the node, and a reset deletes all below etcd's folder,
     also what another etcd has there. So kubeadm does not start while that folder has something.
+    The second note is the address of the API server, which kubeadm cannot change later.
     """
     foreign = (
         f"{ETCD_DATA} is not empty, and Lockstep did not make what is there. Next: move it away, "
@@ -287,7 +295,8 @@ def _noted(command: str) -> str:
         f"found=$(find {ETCD_DATA} -mindepth 1 -print -quit) || exit 1; "
         f'test -z "$found" || {{ echo {shlex.quote(foreign)} >&2; exit 1; }}; fi; '
         f"mkdir -p {STATE} && rm -f {DONE} && touch {BEGUN} && sync {STATE} && "
-        f"if said=$( {command} 2>&1 ); then touch {DONE} && rm {BEGUN}; "
+        f"if said=$( {command} 2>&1 ); then echo {shlex.quote(plan.kubernetes.endpoint)} "
+        f">{DONE}.new && sync {DONE}.new && mv {DONE}.new {DONE} && rm {BEGUN}; "
         f"else status=$?; {shown}; exit $status; fi"
     )
 

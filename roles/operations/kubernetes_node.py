@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from hashlib import sha256
 
 from pyinfra.api import StringCommand
 
@@ -40,6 +41,32 @@ def same_version(plan: NodePlan) -> Commands:
         )
 
 
+@operation("the API server has the address with which the node has joined")
+def same_endpoint(plan: NodePlan) -> Commands:
+    """Refuse to go on with another address of the API server.
+
+    It is in the kubeconfigs of all nodes and in the certificates of the heads, and kubeadm cannot
+    change it (Kubernetes, Creating a cluster with kubeadm: ControlPlaneEndpoint).
+
+    Args:
+        plan: the plan of the node.
+    """
+    planned = plan.kubernetes.endpoint
+    done = ask(file_states((DONE,)))[DONE]
+    if done is None or done.sha256 == sha256(f"{planned}\n".encode()).hexdigest():
+        return
+    yield StringCommand(
+        f"{{ cat {DONE}; cat; }} >&2; exit 1",
+        _stdin=(
+            f"The line above is the address of the API server that {plan.name} has joined, and the "
+            f"description has {planned}: nothing of Kubernetes was changed. kubeadm cannot give a "
+            "cluster another address. Next: declare the old one (scheduler.virtual_address, "
+            "scheduler.api_port, the first head), or make the cluster anew: kubeadm reset on every "
+            "node, then run this again"
+        ),
+    )
+
+
 @operation("no swap is in use")
 def swap_off() -> Commands:
     """Stop the use of all swap areas; the masked swap.target keeps them off after a boot."""
@@ -61,6 +88,7 @@ def routes_made(plan: NodePlan) -> Commands:
 def apply(plan: NodePlan) -> None:
     """Write the files of a node of Kubernetes, make its routes, and turn swap off."""
     same_version(name="Version", plan=plan)
+    same_endpoint(name="Address of the API server", plan=plan)
     put_files(plan, "kubernetes_node")
     keep_units(plan, "kubernetes_node")
     if routed(plan):  # its unit makes them at boot

@@ -286,6 +286,7 @@ OF_KUBERNETES = (
     "kubernetes_member.joined",
     "kubernetes_member.registered",
     "kubernetes_node.routes_made",
+    "kubernetes_node.same_endpoint",
     "kubernetes_node.same_version",
     "kubernetes_objects.as_planned",
     "kubernetes_objects.labelled",

@@ -15,6 +15,7 @@ import yaml
 from lockstep.files import managed
 from lockstep.inventory import planned as plan
 from lockstep.plan import ClusterPlan
+from lockstep.plan.kubernetes import KUBEADM_CONFIG
 from lockstep.plan.kubernetes_operator import operator_labels, values
 from lockstep.roles import declared
 from lockstep.spec import load
@@ -90,8 +91,12 @@ def test_a_site_with_its_own_network_keeps_it() -> None:
         for group in wanted["nodes"]:
             del group["pods"]
 
-    paths = planned(change=own).nodes["worker1"].system.paths()
+    cluster = planned(change=own)
+    paths = cluster.nodes["worker1"].system.paths()
     assert not [path for path in paths if "cni" in path or "pod-routes" in path]
+    # Such as that of a plugin that takes each node's network from its Node object.
+    assert "allocate-node-cidrs" not in text_of(cluster, "head1", KUBEADM_CONFIG)
+    assert "allocate-node-cidrs" in text_of(planned(), "head1", KUBEADM_CONFIG)
 
 
 def test_heads_and_workers_have_the_engine_and_one_version() -> None:
@@ -105,7 +110,7 @@ def test_heads_and_workers_have_the_engine_and_one_version() -> None:
 
 
 def test_kubeadm_knows_the_networks_and_waits_for_a_short_time() -> None:
-    text = text_of(planned(), "head1", "/etc/kubernetes/lockstep-kubeadm.yaml")
+    text = text_of(planned(), "head1", KUBEADM_CONFIG)
     documents = {one["kind"]: one for one in yaml.safe_load_all(text)}
     cluster, init = documents["ClusterConfiguration"], documents["InitConfiguration"]
     assert cluster["kubernetesVersion"] == "v1.34.4"

@@ -22,7 +22,8 @@ from lockstep.plan.kubernetes import (
 from lockstep.roles.operations import kubernetes_member as member
 from lockstep.roles.operations import operation as of_operations
 from tests.golden.write import plan_of
-from tests.roles.local import asked, read_below
+from tests.plan.test_virtual_address import planned, three_heads
+from tests.roles.local import asked, noting, read_below
 
 PLAN = plan_of("kubernetes")
 API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
@@ -122,7 +123,7 @@ def test_folders_and_links_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def noted(root: Path, command: str) -> subprocess.CompletedProcess[str]:
     """Run a command between its notes, with the folders of a node below another root."""
-    text = member._noted(command)
+    text = member._noted(PLAN.nodes["head1"], command)
     for folder in (STATE, ETCD_DATA):
         text = text.replace(folder, f"{root}{folder}")
     return subprocess.run(["sh", "-c", text], capture_output=True, text=True)
@@ -153,3 +154,22 @@ def test_the_notes_tell_how_far_kubeadm_came(tmp_path: Path) -> None:
     (tmp_path / "var/lib/etcd/member").mkdir()
     assert noted(tmp_path, "true").returncode == 0
     assert notes(tmp_path) == {DONE}
+    endpoint = PLAN.nodes["head1"].kubernetes.endpoint
+    assert (tmp_path / DONE[1:]).read_text(encoding="utf-8") == f"{endpoint}\n"
+
+
+@pytest.mark.parametrize(
+    ("network", "ready", "waits"),
+    [("routed", "False", True), ("site", "False False", False), ("site", "False True", True)],
+)
+def test_a_new_head_waits_for_the_network_of_pods_only_if_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: str, ready: str, waits: bool
+) -> None:
+    found = three_heads()
+    found["scheduler"]["network"] = network
+    calls = noting("kubectl", tmp_path, monkeypatch)
+    with (tmp_path / "bin" / "kubectl").open("a", encoding="utf-8") as program:
+        program.write(f'case "$*" in *jsonpath*) echo "{ready}";; esac\n')
+    command = member._spread(planned(found).nodes["head2"])
+    assert subprocess.run(["sh", "-c", command]).returncode == 0
+    assert ("wait node head2" in calls.read_text(encoding="utf-8")) is waits

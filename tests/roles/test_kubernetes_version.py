@@ -1,4 +1,4 @@
-"""The version of Kubernetes on a node that has joined: only an upgrade changes it."""
+"""A node that has joined keeps its version, which an upgrade changes, and its API server."""
 
 from __future__ import annotations
 
@@ -29,3 +29,21 @@ def test_another_version_ends_a_deploy_of_a_node_that_has_joined(
     ran = run(kubernetes_node.same_version, plan=planned(three_heads()).nodes["head1"])
     assert ran.succeeded is goes_on
     assert ("deploys/upgrade.py" in ran.output) is not goes_on
+
+
+@pytest.mark.parametrize(
+    ("joined", "goes_on"),
+    [("", True), ("[fd00:1::f]:6443\n", True), ("[fd00:1::10]:6443\n", False)],
+    ids=["not yet", "the same address", "the address of one head"],
+)
+def test_another_address_of_the_api_server_ends_a_deploy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: str, goes_on: bool
+) -> None:
+    done = tmp_path / "done"
+    if joined:
+        done.write_text(joined, encoding="utf-8")
+    monkeypatch.setattr(kubernetes_node, "DONE", str(done))
+    ran = run(kubernetes_node.same_endpoint, plan=planned(three_heads()).nodes["head1"])
+    assert ran.succeeded is goes_on
+    for said in ("[fd00:1::10]:6443", "the description has [fd00:1::f]:6443", "Next: "):
+        assert (said in ran.output) is not goes_on
