@@ -140,6 +140,9 @@ def restart(plan: NodePlan, groups: Iterable[Iterable[str]]) -> str:
 
     The kubelet starts a container that has stopped, but after several stops it waits for up to five
     minutes (Kubernetes, Pod Lifecycle: container restarts). It forgets that when it is restarted.
+    A kubelet that starts asks the API server of its own head (ControlPlaneKubeletLocalMode of
+    kubeadm). An API server without etcd lets these requests wait, so that no pod starts for two
+    minutes. The kubelet goes on at once if nothing answers there, so that API server is stopped.
     The API server must be ready at the end.
 
     Args:
@@ -154,7 +157,10 @@ def restart(plan: NodePlan, groups: Iterable[Iterable[str]]) -> str:
         f"for i in $(seq {START_S}); do now=$(running $1); "
         'if test "$(echo "$now" | grep -c .)" = $2 && '
         '{ test -z "$old" || ! echo "$now" | grep -qxF -e "$old"; }; then return; fi; '
-        f"if test $i = {PATIENCE_S}; then systemctl restart kubelet.service; fi; sleep 1; "
+        f"if test $i = {PATIENCE_S}; then "
+        "if test $1 = etcd; then without_etcd=$(running kube-apiserver); "
+        f'test -z "$without_etcd" || {CRICTL} stop $without_etcd >/dev/null || exit 1; fi; '
+        "systemctl restart kubelet.service; fi; sleep 1; "
         f'done; echo "$1: not running again after {START_S} s. Next: journalctl -u kubelet" >&2; '
         "exit 1; }; "
         + "".join(f"anew '{'|'.join(names)}' {len(names)}; " for names in map(tuple, groups))

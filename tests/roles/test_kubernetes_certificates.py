@@ -172,3 +172,18 @@ def test_a_restart_waits_for_each_new_container_and_not_for_ever(
     assert log.count("slept") <= 2 * 90
     restarts = log.count("systemctl restart kubelet.service")
     assert restarts == (1 if "not running" in said else 0)
+
+
+@pytest.mark.parametrize(("group", "stopped"), [(("etcd",), 2), (("kube-apiserver",), 1)])
+def test_no_api_server_without_etcd_keeps_a_kubelet_waiting_that_starts(
+    tmp_path: Path, group: tuple[str, ...], stopped: int
+) -> None:
+    (tmp_path / "running").write_text("a\n")
+    functions = RUNS.format(folder=tmp_path, ready="true", meanwhile="true")
+    command = restart(plan_of("kubernetes").nodes["head1"], (group,))
+    subprocess.run(["sh", "-c", functions + command], capture_output=True, check=False)
+    log = (tmp_path / "log").read_text().splitlines()
+    assert log.count("stopped a") == stopped
+    assert log[log.index("systemctl restart kubelet.service") - 1] == (
+        "stopped a" if stopped == 2 else "slept"
+    )
