@@ -18,7 +18,8 @@ from pyinfra.api import Host, State
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.fast.failures import failures_of
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import ADMIN_CONF, control_planes
+from lockstep.plan.kubernetes import ADMIN_CONF, DONE, control_planes
+from lockstep.spec import Service
 
 OTHER_S = 30
 """Seconds for the API server of another head to be ready: it may have joined just now."""
@@ -104,8 +105,31 @@ def _stopped(turns: Turns, plan: NodePlan, state: State) -> str:
     return ""
 
 
+def hindrance(plan: NodePlan, talk: Conversation) -> tuple[str, str]:
+    """Return another head that is not ready, and why, before the whole node stops; "" for none.
+
+    Only a head that has joined has a member of etcd. Lockstep notes that a node has joined; what
+    the site manages itself has no such note, and is not asked.
+    """
+    controls = plan.runs(Service.KUBERNETES_CONTROL_PLANE)
+    if not controls or len(control_planes(plan)) == 1 or not _answer(talk, f"test ! -e {DONE}"):
+        return "", ""
+    return _behind(plan, talk, etcd=True)
+
+
 def _not_ready(plan: NodePlan, talk: Conversation, etcd: bool) -> str:
     """Return why this head must be left alone: another head is not ready."""
+    other, why = _behind(plan, talk, etcd)
+    if not other:
+        return ""
+    return (
+        f"{plan.name} was left alone, because the API server of {other} is not ready: "
+        f"{why}. Next: {NEXT.format(head=other)}"
+    )
+
+
+def _behind(plan: NodePlan, talk: Conversation, etcd: bool) -> tuple[str, str]:
+    """Return another head that is not ready, and why; "" for none."""
     for other in control_planes(plan):
         if other.name == plan.name:
             continue
@@ -116,11 +140,8 @@ def _not_ready(plan: NodePlan, talk: Conversation, etcd: bool) -> str:
         )
         if not why or (not etcd and _answer(talk, f"{ready_here(plan)} >/dev/null")):
             continue
-        return (
-            f"{plan.name} was left alone, because the API server of {other.name} is not ready: "
-            f"{why}. Next: {NEXT.format(head=other.name)}"
-        )
-    return ""
+        return other.name, why
+    return "", ""
 
 
 def _answer(talk: Conversation, command: str) -> str:

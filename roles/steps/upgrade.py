@@ -23,6 +23,7 @@ from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import DONE, control_planes
 from lockstep.plan.kubernetes_upgrade import configuration, objection
+from lockstep.roles.operations.kubernetes_turns import NEXT, hindrance
 from lockstep.roles.operations.operation import Commands, operation, refusal
 from lockstep.roles.operations.packages import change
 from lockstep.roles.steps.reboot.failures import Failed
@@ -119,6 +120,12 @@ class Turn:
             return
         if not head:
             self._heads_first()
+        other, why = hindrance(self.plan, self.talk)
+        if other:
+            raise Failed(
+                f"{name} was not upgraded, because the API server of {other} is not ready: {why}",
+                NEXT.format(head=other),
+            )
         self.host.log_styled(f"{seen.version or 'unknown'} -> {self.wanted}")
         self._install("kubeadm")
         # The cluster's configuration has the new version once one head has been upgraded.

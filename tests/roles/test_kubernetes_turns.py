@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from pyinfra.api import FunctionCommand
+from pyinfra.api import FunctionCommand, Host
+from pyinfra.connectors.util import CommandOutput, OutputLine
+from typing_extensions import override
 
-from lockstep.facts.reboot import Unanswered
+from lockstep.facts.reboot import Conversation, HoldState, Unanswered
+from lockstep.plan.reboot import Pending, Reason
 from lockstep.roles.operations import kubernetes_certificates as certificates
 from lockstep.roles.operations import kubernetes_manifests as manifests
 from lockstep.roles.operations import kubernetes_turns as turns
 from lockstep.roles.operations import operation as of_operations
 from lockstep.roles.operations.kubernetes_certificates import DAY_S
+from lockstep.roles.steps import upgrade
+from lockstep.roles.steps.reboot import driver as drivers
+from lockstep.roles.steps.reboot import turn as reboots
+from lockstep.roles.steps.reboot.decision import Decision
+from lockstep.roles.steps.reboot.failures import Failed
+from lockstep.roles.steps.reboot.pods import Pods, Seen
+from lockstep.roles.steps.reboot.rollout import Rollout
 from tests.golden.write import plan_of
 from tests.roles.test_kubernetes_certificates import listed
 
@@ -188,3 +198,120 @@ def test_with_one_head_nothing_is_asked(run: State, monkeypatch: pytest.MonkeyPa
     for operation in OPERATIONS:
         assert not run.refused(operation, "head1")
     assert run.asked == []
+
+
+# -- a head that is about to stop as a whole
+
+
+class Asked(Conversation):
+    """A head, and what it says of the other heads."""
+
+    def __init__(self, *down: str, joined: bool = True, silent: bool = False) -> None:
+        self.down, self.joined, self.silent = set(down), joined, silent
+        self.asked, self.commands = list[str](), list[str]()
+
+    @override
+    def say(self, command: str, within_s: float = 0, **further: Any) -> tuple[bool, CommandOutput]:
+        self.commands.append(command)
+        if self.silent:
+            raise Unanswered("no answer within 60 s")
+        if command == "test ! -e /var/lib/lockstep/kubernetes/done":
+            return not self.joined, CommandOutput([])
+        (about,) = (name for name, plan in PLANS.items() if f"//{plan.endpoint(6443)} " in command)
+        self.asked.append(about)
+        return about not in self.down, CommandOutput([OutputLine("stderr", "connection refused.")])
+
+
+def test_a_head_may_stop_if_the_api_servers_of_the_others_are_ready() -> None:
+    talk = Asked()
+    assert turns.hindrance(PLANS["head2"], talk) == ("", "")
+    assert talk.asked == ["head1", "head3"]
+    # Nothing is lost with a head that is down itself.
+    assert turns.hindrance(PLANS["head2"], Asked("head2")) == ("", "")
+
+
+def test_another_head_that_is_not_ready_is_named() -> None:
+    for head in ("head1", "head2"):
+        assert turns.hindrance(PLANS[head], Asked("head3")) == ("head3", "connection refused")
+    # Etcd stops, too, so the head's own state does not help.
+    assert turns.hindrance(PLANS["head1"], Asked("head1", "head2"))[0] == "head2"
+    assert turns.hindrance(PLANS["head1"], Asked(silent=True)) == (
+        "head2",
+        "no answer within 60 s",
+    )
+
+
+def test_nodes_without_a_member_of_etcd_and_a_single_head_ask_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker, new, alone = Asked("head1"), Asked("head1", joined=False), Asked("head2")
+    assert turns.hindrance(PLANS["worker01"], worker) == ("", "")
+    assert turns.hindrance(PLANS["head2"], new) == ("", "")
+    monkeypatch.setattr(turns, "control_planes", lambda plan: (plan,))
+    assert turns.hindrance(PLANS["head1"], alone) == ("", "")
+    assert new.asked == worker.commands == alone.commands == []
+
+
+class Drained:
+    """A head's Node object, and what happens while the head is drained."""
+
+    ours = False
+
+    def __init__(self, talk: Asked, *lost: str) -> None:
+        self.talk, self.lost, self.said = talk, lost, list[str]()
+
+    def emptied(self, *_: object) -> bool:
+        self.said.append("drained")
+        self.talk.down |= set(self.lost)
+        self.ours = True
+        return True
+
+    def released(self, again: str) -> None:
+        self.said.append("released")
+
+
+@pytest.mark.parametrize(
+    ("down", "lost", "said"),
+    [
+        ((), (), ["drained", "rebooted", "released"]),
+        (("head3",), (), []),
+        ((), ("head3",), ["drained"]),
+    ],
+)
+def test_no_head_is_rebooted_while_another_one_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch, down: tuple[str, ...], lost: tuple[str, ...], said: list[str]
+) -> None:
+    talk, logged, rollout = Asked(*down), list[str](), Rollout()
+    pods = Drained(talk, *lost)
+    monkeypatch.setattr(reboots.Turn, "_reboot", lambda self: pods.said.append("rebooted"))
+    monkeypatch.setattr(reboots.Turn, "_settled", lambda self, look: "")
+    for name in ("trusted", "loadable"):
+        monkeypatch.setattr(drivers, name, lambda *_: None)
+    worked = reboots.Turn(
+        cast("Host", SimpleNamespace(log_styled=lambda text, **style: logged.append(text))),
+        PLANS["head1"],
+        talk,
+        Decision(Pending((Reason("reboot-required", ""),)), "1", HoldState(), worker=False),
+        rollout,
+        Pending,
+        cast("Pods", pods),
+    ).run()
+    assert pods.said == said
+    assert worked == (not down and not lost)
+    # A head that is not ready itself may be helped by its own reboot.
+    assert rollout.stopped == ""
+    if not worked:
+        assert logged[-1] == (
+            "head1 was not rebooted, because the API server of head3 is not ready: connection "
+            f"refused.{' It stays cordoned.' if lost else ''} Next: on head3: crictl ps --all, and "
+            "journalctl -u kubelet; repair it, then run this again"
+        )
+
+
+def test_no_head_is_upgraded_while_another_one_is_not_ready() -> None:
+    made = cast("Any", object.__new__(upgrade.Turn))
+    made.plan, made.talk, made.wanted = PLANS["head1"], Asked("head2"), "v1.34.4"
+    made.pods = SimpleNamespace(look=lambda: Seen(True, version="v1.33.9"))
+    made._say = lambda command, within_s: ["yes"]
+    with pytest.raises(Failed, match=r"head1 was not upgraded, because .* head2 is not ready"):
+        made._steps()

@@ -53,6 +53,7 @@ def turn(cluster: Cluster, node: str) -> Turn:
     made.plan, made.pods, made.wanted, made.again = NODES[node], cluster, WANTED, "the same"
     made.host = type("Host", (), {"log_styled": lambda self, text: None})()
     made.rollout = None
+    made.talk = type("Talk", (), {"say": lambda self, command, within_s: (True, None)})()
     made._install = lambda *names: cluster.done.append(f"installed {' '.join(names)}")
 
     def say(command: str, within_s: float, **further: Any) -> list[str]:

@@ -13,6 +13,7 @@ from pyinfra.api import Host
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_state, hold_state
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
+from lockstep.roles.operations.kubernetes_turns import NEXT, hindrance
 from lockstep.roles.steps.reboot import driver as drivers
 from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, is_ours, remember, still
 from lockstep.roles.steps.reboot.failures import Alone, Failed, NotAgain, in_words
@@ -91,6 +92,8 @@ class Turn:
         if not decision.pending.change:
             self._modules_built()
             drivers.loadable(self.talk, self.plan, self.again)
+        if decision.pending.reasons:
+            self._others_ready()
         if decision.worker and decision.pending.reasons:
             self._drain()
             if not self._idle():
@@ -102,6 +105,7 @@ class Turn:
             self._change()
             self._modules_built()
         if decision.pending.reasons:
+            self._others_ready()  # draining may have taken long
             self._reboot()
         if decision.worker and not self.ours:
             # The fault that took the node out of service may persist, so this is not a failure.
@@ -134,6 +138,16 @@ class Turn:
             self._resume()
         if self.pods is not None:
             self.pods.released(self.again)
+
+    def _others_ready(self) -> None:
+        """Fail if this head may be one that etcd's majority needs: another head is not ready."""
+        other, why = hindrance(self.plan, self.talk)
+        if other:
+            raise Alone(
+                f"{self.plan.name} was not rebooted, because the API server of {other} is not "
+                f"ready: {why}",
+                NEXT.format(head=other),
+            )
 
     def _drain(self) -> None:
         """Drain the node, unless it is already out of service."""
