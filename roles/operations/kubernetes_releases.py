@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+
 from lockstep.facts.kubernetes import release_states
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import KUBECTL
 from lockstep.plan.kubernetes_releases import Release, release_sources, releases
 from lockstep.roles.operations.operation import Commands, ask, operation
 
+HELM_MAJOR = 4
+"""The release whose options are used: Helm 3 has no --force-conflicts (helm upgrade --help)."""
 LIMIT_S = 300.0
 """Seconds for all releases: the charts are downloaded, and Helm waits for their hooks."""
 
@@ -31,7 +35,24 @@ def as_planned(plan: NodePlan) -> Commands:
             continue
         if state["status"].startswith("pending-"):
             yield _forgotten(one, state["status"])
-        yield f'said=$({one.command} 2>&1) || {{ echo "$said" | tail -n 12 >&2; exit 1; }}'
+        yield (
+            f"{_right_helm(plan)}; "
+            f'said=$({one.command} 2>&1) || {{ echo "$said" | tail -n 12 >&2; exit 1; }}'
+        )
+
+
+def _right_helm(plan: NodePlan) -> str:
+    """Return a command that fails unless Helm is of the planned major release."""
+    wrong = (
+        f" is installed on {plan.name}, and Lockstep needs Helm {HELM_MAJOR}. Next: lock it, as in "
+        f'software.versions: {{"helm": "{HELM_MAJOR}.*"}}, with a repository that has it, then run '
+        "this again"
+    )
+    return (
+        "version=$(helm version --template '{{.Version}}') || exit 1; "
+        f'case "$version" in v{HELM_MAJOR}.*) ;; '
+        f'*) echo "Helm $version"{shlex.quote(wrong)} >&2; exit 1;; esac'
+    )
 
 
 def _forgotten(release: Release, status: str) -> str:

@@ -1,4 +1,4 @@
-"""The lab's inventory with both schedulers: worker1 is Slurm's, worker2 belongs to Kubernetes."""
+"""The lab's inventory with both schedulers: worker1 is Slurm's, the others are Kubernetes'."""
 
 import runpy
 from typing import Any
@@ -17,11 +17,12 @@ _wanted["hardware"]["worker"]["gpu"] |= {
     "clocks_mhz": [1200, 1755],
     "compute_mode": "exclusive_process",
 }
-_head, _slurm, _pods = _wanted["nodes"]
+_head, _slurm, *_pods = _wanted["nodes"]
 _head["runs"] = ["slurm_controller", "slurm_accounting", *_head["runs"]]
 _slurm["scheduler"] = "slurm"
 del _slurm["pods"]
-_pods["scheduler"] = "kubernetes"
+for _one in _pods:
+    _one["scheduler"] = "kubernetes"
 _cluster = plan_or_exit(_wanted, __file__)
 
 head = _cluster.group("head")

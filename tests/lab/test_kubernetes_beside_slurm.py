@@ -1,4 +1,4 @@
-"""Slurm and Kubernetes in one cluster: worker1 is Slurm's, worker2 belongs to Kubernetes."""
+"""Slurm and Kubernetes in one cluster: worker1 is Slurm's, and worker3 moves to it at the end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab.kubectl import Kubernetes, pod
-from tests.lab.labs import Lab, deployed_lab
+from tests.lab.labs import Deployed, Lab, deployed_lab
 
 pytestmark = [pytest.mark.slow]
 
 INVENTORY = "tests/lab/kubernetes_beside_slurm_inventory.py"
-SLURM, PODS = "worker1", "worker2"
+MOVED_INVENTORY = "tests/lab/kubernetes_moved_inventory.py"
+SLURM, PODS, MOVED = "worker1", "worker2", "worker3"
 GPU_VALUES = "persistence_mode,power.limit,compute_mode,ecc.mode.current,mig.mode.current"
 FILES = (
     "/etc/default/grub.d/50-lockstep.cfg",
@@ -44,7 +45,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[Lab]:
-    up = ("--workers", "2", "--kubernetes", "1.34")
+    up = ("--workers", "3", "--kubernetes", "1.34")
     with deployed_lab("test-beside", *up, inventory=INVENTORY) as lab:
         yield lab
 
@@ -63,20 +64,20 @@ def test_workers_of_one_class_show_the_same_under_both_schedulers(both: Lab) -> 
 def test_each_scheduler_has_its_own_worker(both: Lab) -> None:
     assert both.on("head", "sinfo -h -N -o %N").split() == [SLURM]
     nodes = Kubernetes(both, "default").get("nodes")["items"]
-    assert {one["metadata"]["name"] for one in nodes} == {"head", PODS}
+    assert {one["metadata"]["name"] for one in nodes} == {"head", PODS, MOVED}
 
 
 def test_a_job_and_a_pod_run_at_the_same_time_each_with_gpus(both: Lab) -> None:
     kubernetes = Kubernetes(both, "default")
     limits = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
     image = {"image": "docker.io/library/debian:trixie-slim"}
-    kubernetes.apply(pod("beside", ["sleep", "3600"], container={**image, **limits}))
+    beside = pod("beside", ["sleep", "3600"], container={**image, **limits}, nodeName=PODS)
+    kubernetes.apply(beside)
     try:
         kubernetes.ready("beside")
         job = "srun --immediate=60 --gres=gpu:3 sh -c 'uname -n; nvidia-smi -L'"
         of_job = both.on("head", job).splitlines()
         of_pod = kubernetes.run("exec beside -- nvidia-smi -L")
-        assert kubernetes.get("pod beside")["spec"]["nodeName"] == PODS
     finally:
         kubernetes.run("delete pod beside --now --ignore-not-found")
     assert of_job[0] == SLURM
@@ -92,3 +93,37 @@ def test_the_check_finds_no_difference(both: Lab) -> None:
 def test_a_second_deploy_changes_nothing(both: Lab) -> None:
     again = both.deploy(inventory=INVENTORY)
     assert (again.status, again.changed) == (0, []), again.errors
+
+
+def test_a_worker_moves_from_kubernetes_to_slurm(both: Lab) -> None:
+    kubernetes = Kubernetes(both, "default")
+    kubernetes.apply(pod("kept", nodeName=MOVED))
+    kubernetes.ready("kept")
+    deployed = both.deploy(inventory=MOVED_INVENTORY)
+    assert deployed.status == 0, deployed.errors
+    refused = remove(both)
+    assert refused.status == 1
+    assert "default/kept" in refused.errors
+    assert f"drain {MOVED}" in refused.errors
+    kubernetes.run(f"drain {MOVED} --ignore-daemonsets --delete-emptydir-data --force")
+
+    removed = remove(both)
+    assert removed.status == 0, removed.errors
+    kubernetes.run(f"delete node {MOVED}")
+    left = (
+        "ctr -n k8s.io containers ls -q; ls /etc/kubernetes/kubelet.conf /var/lib/kubelet/pods; "
+        "nft list tables | grep kube; systemctl is-active kubelet; pgrep -x pause"
+    )
+    assert both.on(MOVED, left, check=False).split() in ([], ["inactive"])
+    again = remove(both)
+    assert (again.status, again.changed) == (0, []), again.errors
+    once_more = both.deploy(inventory=MOVED_INVENTORY)
+    assert (once_more.status, once_more.changed) == (0, []), once_more.errors
+    job = f"srun --immediate=60 -w {MOVED} --gres=gpu:2 sh -c 'uname -n; nvidia-smi -L'"
+    assert both.on("head", job).splitlines()[0] == MOVED
+    checked = both.check_once_read(inventory=MOVED_INVENTORY)
+    assert (checked.status, checked.named) == (0, set()), checked.text
+
+
+def remove(lab: Lab) -> Deployed:
+    return lab.deploy("deploys/remove.py", "--limit", MOVED, inventory=MOVED_INVENTORY)

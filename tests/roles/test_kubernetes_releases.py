@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from lockstep.plan.kubernetes import ADMIN_CONF
 from lockstep.roles.operations import kubernetes_releases as role
 from lockstep.roles.operations import operation as of_operations
 from tests.golden.write import plan_of
+from tests.roles.local import noting
 
 SOURCE = "gpu-operator/gpus"
 VALUES = {"gfd": {"enabled": True}}
@@ -183,6 +185,25 @@ def test_an_interrupted_revision_is_forgotten_first(monkeypatch: pytest.MonkeyPa
     forgotten, installed = ran(monkeypatch, status="pending-install")
     assert "delete secrets --selector owner=helm,name=gpus,status=pending-install" in forgotten
     assert "upgrade --install" in installed
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "said"),
+    [
+        ("v4.3.1", 0, ""),
+        ("v3.19.0", 1, "Helm v3.19.0 is installed on head1, and Lockstep needs Helm 4. Next: "),
+    ],
+)
+def test_another_helm_is_named_before_it_refuses_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, status: int, said: str
+) -> None:
+    (command,) = ran(monkeypatch, status="failed")
+    calls = noting("helm", tmp_path, monkeypatch)
+    with (tmp_path / "bin" / "helm").open("a", encoding="utf-8") as program:
+        program.write(f"echo {version}\n")
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr[: len(said)]) == (status, said)
+    assert ("upgrade" in calls.read_text(encoding="utf-8")) is (status == 0)
 
 
 def test_reader_and_plan_use_the_same_words() -> None:
