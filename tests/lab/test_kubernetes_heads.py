@@ -163,6 +163,25 @@ def test_the_address_leaves_a_head_whose_api_server_stopped(heads: Heads) -> Non
     heads.is_settled()
 
 
+def test_a_head_whose_etcd_hangs_is_named_and_no_other_head_is_rebooted(heads: Heads) -> None:
+    hung, other = (name for name in HEADS if name != heads.holder())
+    # The kubelet starts it anew after 80 s (kubeadm: the liveness probe's failureThreshold).
+    heads.lab.on(hung, "pkill -STOP -x etcd")
+    try:
+        found = heads.lab.check()
+        heads.lab.on(other, "touch /run/reboot-required")
+        rebooted = heads.lab.deploy("deploys/reboot.py", "--limit", other)
+    finally:
+        heads.lab.on(hung, "pkill -CONT -x etcd")
+        heads.lab.on(other, "rm -f /run/reboot-required")
+    assert ("kubernetes.control_plane", hung, "") in found.named, found.text
+    assert rebooted.status == 1
+    assert f"{other} was not rebooted, because the API server of {hung} is" in rebooted.errors
+    heads.ready(*NODES)
+    heads.members(other)
+    heads.is_settled()
+
+
 def test_certificates_that_end_soon_are_renewed_by_one_deploy(heads: Heads) -> None:
     for name in HEADS:
         heads.lab.on(
