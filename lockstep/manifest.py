@@ -55,6 +55,11 @@ def parsed(text: str) -> Sections:
         raise ManifestError(f"the file is not a manifest in format {FORMAT}: {error}") from error
 
 
+def has_entries(manifest: Sections, role: str) -> bool:
+    """Return whether a role has written anything to the node."""
+    return any(one["role"] == role for section in manifest.values() for one in section.values())
+
+
 def written(manifest: Sections) -> str:
     """Return a manifest as text; equal manifests have equal texts."""
     return json.dumps({"format": FORMAT, **manifest}, indent=1, sort_keys=True) + "\n"

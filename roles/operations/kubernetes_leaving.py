@@ -142,7 +142,7 @@ def _reset(plan: NodePlan, forget: str) -> StringCommand:
         f"(docs/kubernetes.md, Remove a node); {again}",
     )
     ours, others = CNI_PROGRAMS, OTHER_CNI_PROGRAMS
-    unlink = f"find {others} -lname '{ours}/*' -delete"
+    unlink = f"find {others} -lname '{ours}/*' -delete; rmdir --ignore-fail-on-non-empty {others}"
     steps = (
         "set -eu; said= bad=",
         f"command -v kubeadm >/dev/null && command -v crictl >/dev/null || {fails(*missing)}",

@@ -14,7 +14,7 @@ from pyinfra.api import StringCommand, deploy
 from lockstep.facts.manifest import manifest_state, on_the_node
 from lockstep.facts.reboot import hold_state
 from lockstep.fast import limits
-from lockstep.manifest import ManifestError, left_over, parsed, without
+from lockstep.manifest import ManifestError, has_entries, left_over, parsed, without
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import PKI
 from lockstep.removal import Removal, commands, decide
@@ -25,6 +25,9 @@ from lockstep.roles.operations.packages import MANAGERS
 from lockstep.roles.operations.run import begins
 from lockstep.roles.steps.reboot.turn import BUSY
 from lockstep.spec import NodeRole
+
+SLURM = "slurm_worker"
+"""The role that makes a node a worker of Slurm."""
 
 
 @operation("nothing to remove", limits.LONG_S)
@@ -43,7 +46,9 @@ def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
     there = ask(on_the_node())
     member = leaving.membership(plan)
     left = left_over(plan, there.manifest, there.packages)
-    busy = _busy(plan, there.job_steps) if left or member else ""
+    # A node that is still Kubernetes' alone is not in Slurm: the controller cannot know it.
+    of_slurm = not member or not plan.manages(SLURM) or has_entries(manifest, SLURM)
+    busy = _busy(plan, there.job_steps, of_slurm) if left or member else ""
     removal = decide(plan, left, named, busy, member=bool(member))
     for line in described(removal):
         host.log(line)
@@ -69,13 +74,13 @@ def described(removal: Removal) -> list[str]:
     ]
 
 
-def _busy(plan: NodePlan, job_steps: int) -> str:
+def _busy(plan: NodePlan, job_steps: int, of_slurm: bool) -> str:
     """Return the reason why the node counts as busy; "" if no jobs are running there."""
     if plan.role is NodeRole.HEAD:
         return ""
     if job_steps:
         return "job steps are running on the node"
-    if not plan.takes_slurm_jobs:
+    if not plan.takes_slurm_jobs or not of_slurm:
         return ""
     hold = ask(hold_state(plan.name))
     if hold.jobs is None or not hold.states:

@@ -1,4 +1,4 @@
-"""Slurm and Kubernetes in one cluster: worker1 is Slurm's, and worker3 moves to it at the end."""
+"""Slurm and Kubernetes in one cluster: worker1 is Slurm's, and worker3 moves to it last."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def test_a_second_deploy_changes_nothing(both: Lab) -> None:
     assert (again.status, again.changed) == (0, []), again.errors
 
 
-def test_a_worker_moves_from_kubernetes_to_slurm(both: Lab) -> None:
+def test_a_worker_that_moves_to_slurm_is_reset_and_drained_until_it_equals_the_others(
+    both: Lab,
+) -> None:
     kubernetes = Kubernetes(both, "default")
     kubernetes.apply(pod("kept", nodeName=MOVED))
     kubernetes.ready("kept")
-    deployed = both.deploy(inventory=MOVED_INVENTORY)
-    assert deployed.status == 0, deployed.errors
     refused = remove(both)
     assert refused.status == 1
     assert "default/kept" in refused.errors
@@ -111,18 +111,22 @@ def test_a_worker_moves_from_kubernetes_to_slurm(both: Lab) -> None:
     assert removed.status == 0, removed.errors
     kubernetes.run(f"delete node {MOVED}")
     left = (
-        "ctr -n k8s.io containers ls -q; ls /etc/kubernetes/kubelet.conf /var/lib/kubelet/pods; "
-        "nft list tables | grep kube; systemctl is-active kubelet; pgrep -x pause"
+        "ctr -n k8s.io containers ls -q; ls /etc/kubernetes/kubelet.conf /var/lib/kubelet; "
+        "pgrep -x 'pause|kubelet'; ls /var/lib/lockstep/kubernetes"
     )
-    assert both.on(MOVED, left, check=False).split() in ([], ["inactive"])
+    assert both.on(MOVED, left, check=False) == ""
     again = remove(both)
     assert (again.status, again.changed) == (0, []), again.errors
-    once_more = both.deploy(inventory=MOVED_INVENTORY)
-    assert (once_more.status, once_more.changed) == (0, []), once_more.errors
-    job = f"srun --immediate=60 -w {MOVED} --gres=gpu:2 sh -c 'uname -n; nvidia-smi -L'"
-    assert both.on("head", job).splitlines()[0] == MOVED
-    checked = both.check_once_read(inventory=MOVED_INVENTORY)
-    assert (checked.status, checked.named) == (0, set()), checked.text
+
+    deployed = both.deploy(inventory=MOVED_INVENTORY)
+    assert deployed.status == 1
+    # A folder that the packages of Kubernetes leave; docs/kubernetes.md says what to do.
+    assert f"{MOVED} stays drained, because it differs from its class" in deployed.errors
+    checked = both.check(inventory=MOVED_INVENTORY, rules_only=False)
+    assert ("fingerprint.file", MOVED, "/etc/kubernetes") in checked.named, checked.text
+    both.on("head", f"scontrol update NodeName={MOVED} State=RESUME")
+    job = f"srun --immediate=60 -w {MOVED} --gres=gpu:2 uname -n"
+    assert both.on("head", job).strip() == MOVED
 
 
 def remove(lab: Lab) -> Deployed:

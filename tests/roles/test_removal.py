@@ -10,6 +10,7 @@ import pytest
 
 from lockstep.manifest import parsed, written
 from lockstep.node.readers.manifest import MANIFEST
+from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import ADMIN_CONF, DONE, KUBELET_CONF
 from lockstep.roles.operations import kubernetes_leaving as leaving
 from lockstep.roles.operations import manifest
@@ -35,7 +36,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "odd").write_bytes(b"by hand\n")
     on_node(monkeypatch, MANIFEST, str(found))
     monkeypatch.setattr(manifest, "MANIFEST", str(found))
-    monkeypatch.setattr(removal, "_busy", lambda plan, job_steps: "")
+    monkeypatch.setattr(removal, "_busy", lambda plan, job_steps, of_slurm: "")
     return found
 
 
@@ -98,8 +99,42 @@ def test_nothing_goes_if_the_membership_cannot_end(
 
 def test_a_membership_waits_for_jobs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leave(monkeypatch, "false")
-    monkeypatch.setattr(removal, "_busy", lambda plan, job_steps: "jobs run")
+    monkeypatch.setattr(removal, "_busy", lambda plan, job_steps, of_slurm: "jobs run")
     assert remove().succeeded
+
+
+@pytest.mark.parametrize(
+    ("role", "member", "asked"),
+    [
+        ("slurm_worker", True, True),
+        ("kubernetes_node", True, False),
+        ("kubernetes_node", False, True),
+    ],
+)
+def test_a_controller_that_does_not_have_the_node_yet_is_not_asked(
+    path: Path, monkeypatch: pytest.MonkeyPatch, role: str, member: bool, asked: bool
+) -> None:
+    held = parsed(path.read_text())
+    for entry in held["files"].values():
+        entry["role"] = role
+    path.write_text(written(held))
+    seen: list[bool] = []
+
+    def busy(plan: NodePlan, job_steps: int, of_slurm: bool) -> str:
+        seen.append(of_slurm)
+        return "" if not of_slurm else "the controller did not report"
+
+    monkeypatch.setattr(removal, "_busy", busy)
+    if member:
+        leave(monkeypatch, "true")
+    assert remove().succeeded
+    assert set(seen) == {asked}
+
+
+def test_job_steps_count_wherever_the_node_belongs() -> None:
+    worker = next(one for one in PLAN.cluster.nodes.values() if one.takes_slurm_jobs)
+    assert removal._busy(worker, 1, of_slurm=False) == "job steps are running on the node"
+    assert removal._busy(worker, 0, of_slurm=False) == ""
 
 
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")
