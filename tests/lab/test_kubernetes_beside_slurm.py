@@ -112,8 +112,8 @@ def test_a_worker_that_moves_to_slurm_is_reset_and_drained_until_it_equals_the_o
     kubernetes.run(f"delete node {MOVED}")
     left = (
         "ctr -n k8s.io containers ls -q; pgrep -x 'pause|kubelet'; "
-        "ls /etc/kubernetes/kubelet.conf; "
-        "find /var/lib/kubelet /var/lib/lockstep/kubernetes -mindepth 1"
+        "ls /etc/kubernetes/kubelet.conf /var/lib/kubelet/config.yaml; "
+        "find /var/lib/kubelet/pods /var/lib/lockstep/kubernetes -mindepth 1"
     )
     assert both.on(MOVED, left, check=False) == ""
     again = remove(both)
