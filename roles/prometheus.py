@@ -6,7 +6,7 @@ Restart  only for new arguments or a new program; targets and rules are reloaded
 from __future__ import annotations
 
 from lockstep.plan.declaration import SHELL, Declaration, File, Unit, drop_in
-from lockstep.plan.kubernetes import KUBELET_PORT, PROMETHEUS_FILES, prometheus_files
+from lockstep.plan.kubernetes import KUBELET_PORT, PROMETHEUS_FILES, endpoint, prometheus_files
 from lockstep.spec import Service
 
 STATE_METRICS = (
@@ -44,6 +44,7 @@ ROLE = Declaration(
                 "kubelet_port": KUBELET_PORT,
                 "files": PROMETHEUS_FILES,
                 "state_metrics": STATE_METRICS,
+                "api_server": endpoint,
                 "control_plane": Service.KUBERNETES_CONTROL_PLANE,
             },
         ),

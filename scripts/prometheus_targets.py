@@ -52,7 +52,8 @@ def main(inventory: str) -> int:
         time.sleep(1)
     for target in sorted(targets, key=lambda t: str(t["labels"])):
         labels = target["labels"]
-        print(f"    {target['health']:8}{labels['job']:20}{labels['node']:12}{labels['instance']}")
+        node = labels.get("node", "-")
+        print(f"    {target['health']:8}{labels['job']:20}{node:12}{labels['instance']}")
     print(f"    {len(healthy)} of {expected} targets are up")
     return 0 if len(healthy) == expected else 1
 

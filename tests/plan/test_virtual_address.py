@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import yaml
+
 from lockstep.files import managed
 from lockstep.inventory import planned as plan
 from lockstep.plan import ClusterPlan
 from lockstep.plan.declaration import key, ordered
 from lockstep.roles import declared
 from lockstep.spec import load
+from tests.golden.write import plan_of
 from tests.spec.kubernetes_example import description
 
 CONFIG = "/etc/keepalived/keepalived.conf"
@@ -93,3 +96,15 @@ def test_the_interface_must_be_known() -> None:
     (problem,) = problems
     assert problem.path == ("scheduler", "virtual_address")
     assert "management_interface in the hardware class of head[1-3]" in problem.allowed
+
+
+def test_prometheus_asks_whichever_api_server_answers_for_the_state_of_objects() -> None:
+    (node,) = [one for one in plan_of("kubernetes").nodes.values() if "prometheus" in one.roles]
+    path = "/etc/prometheus/prometheus.yml"
+    (found,) = (one for one in managed(node, None) if one.path == path)
+    targets = {
+        job["job_name"]: [one["targets"] for one in job["static_configs"]]
+        for job in yaml.safe_load(found.content.decode())["scrape_configs"]
+    }
+    assert len(targets["kube-apiserver"]) == 3
+    assert targets["kube-state-metrics"] == [["[fd5a:7c1e:1000::10]:6443"]]
