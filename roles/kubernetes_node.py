@@ -23,6 +23,7 @@ from lockstep.plan.declaration import (
 from lockstep.plan.kubernetes import (
     CERTS_D,
     DONE,
+    KUBELET_CONF,
     KUBELET_DROP_INS,
     KUBELET_STATE,
     KUBELET_UNIT_DROP_IN,
@@ -115,7 +116,7 @@ ROLE = Declaration(
     contributes=Contribution(sysctl=_forwarding, masked_units=lambda plan: ("swap.target",)),
     operations="lockstep.roles.operations.kubernetes_node",
     asks=lambda plan: [
-        file_states((DONE,)),
+        file_states((DONE, KUBELET_CONF)),
         *([pod_routes()] if routed(plan) else ()),
         *([swap_areas()] if plan.kubernetes.own_swap else ()),
     ],

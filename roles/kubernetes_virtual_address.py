@@ -17,7 +17,8 @@ ROLE = Declaration(
     name="kubernetes_virtual_address",
     title="Kubernetes virtual address",
     when=has_virtual_address,
-    after=("network", "os_settings", "firewall"),
+    # It refuses an address other than the one that the cluster has.
+    after=("network", "os_settings", "firewall", "kubernetes_node"),
     packages={"": ("keepalived", "curl")},
     files=(
         File(

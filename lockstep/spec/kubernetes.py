@@ -83,7 +83,8 @@ class Kubernetes(Model):
     version: Upstream
     """Version of Kubernetes, such as 1.34.4: of its packages and of its images."""
     pod_prefix: Network_
-    """The network of all pods. Each node has a part of it: ``nodes[].pods``."""
+    """The network of all pods. Each node has a part of it: ``nodes[].pods``, or with ``network``
+    "site" a /64 (IPv4: /24) from kube-controller-manager."""
     service_prefix: Network_
     """The network of the Services' addresses (serviceSubnet): at most 2^20 addresses, such as a
     /108 or a /12."""

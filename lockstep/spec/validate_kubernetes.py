@@ -17,6 +17,9 @@ from lockstep.spec.validate_kubernetes_objects import object_problems
 LARGEST_SERVICE_BITS = 20
 """Bits of a Service's address after the prefix; the API server refuses more
 (cmd/kube-apiserver/app/options/validation.go: maxCIDRBits)."""
+MOST_NODE_BITS = 16
+"""kube-controller-manager makes at most 2^16 networks for nodes, each a /64, or a /24 with IPv4
+(kubeadm, apis/kubeadm/validation: ValidatePodSubnetNodeMask)."""
 PORTS = (2379, 2380, 2381, 10248, 10249, 10250, 10256, 10257, 10259)
 """Of etcd, the kubelet, kube-proxy, the controller manager and the scheduler (Kubernetes, Ports and
 Protocols; kubeadm, constants.go)."""
@@ -57,6 +60,7 @@ def _settings(
     management = cluster.networks.get("management")
     version = management.prefix.version if management else settings.pod_prefix.version
     bits = (32 if settings.service_prefix.version == 4 else 128) - settings.service_prefix.prefixlen
+    node_bits = 64 if settings.pod_prefix.version == 6 else 24
     series = ".".join(settings.version.split(".")[:2])
     kubelet = settings.kubelet
     yield from violated(
@@ -85,6 +89,14 @@ def _settings(
             str(settings.service_prefix),
             f"at most 2^{LARGEST_SERVICE_BITS} addresses: a prefix of at least "
             f"/{108 if settings.service_prefix.version == 6 else 12}",
+        ),
+        (
+            settings.network == "site"
+            and not node_bits - MOST_NODE_BITS <= settings.pod_prefix.prefixlen <= node_bits,
+            ("pod_prefix",),
+            str(settings.pod_prefix),
+            f'a prefix of /{node_bits - MOST_NODE_BITS} to /{node_bits}: with network "site", each '
+            f"node gets a /{node_bits} of it",
         ),
         (
             kubelet.image_gc_low_percent >= kubelet.image_gc_high_percent,

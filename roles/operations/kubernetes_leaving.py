@@ -24,6 +24,7 @@ from lockstep.plan.kubernetes import (
     KUBECTL,
     MEMBERSHIP,
     OF_A_MEMBER,
+    STATE,
     STOPPED,
 )
 from lockstep.roles.operations.kubernetes_member import RESET, RESET_CONFIGURATION
@@ -52,6 +53,9 @@ NETWORK = (
     "done; fi"
 )
 """As ``kube-proxy --cleanup`` does (pkg/proxy/nftables, CleanupLeftovers)."""
+LEFT = f"{STATE}/left-by-reset"
+"""What a reset left: kubeadm has deleted all else that tells of the membership."""
+ROLES = ("kubernetes_node", "kubernetes_worker", "kubernetes_control_plane")
 
 
 def membership(plan: NodePlan) -> frozenset[str]:
@@ -60,9 +64,9 @@ def membership(plan: NodePlan) -> frozenset[str]:
     Args:
         plan: the plan of the node.
     """
-    if plan.runs_kubelet or not plan.manages("kubernetes_node"):
+    if plan.runs_kubelet or not all(map(plan.manages, ROLES)):
         return frozenset()
-    there = ask(existing((*MEMBERSHIP, ADMIN_CONF)))
+    there = ask(existing((*MEMBERSHIP, ADMIN_CONF, LEFT)))
     return there if there & {BEGUN, DONE} else frozenset()
 
 
@@ -74,6 +78,8 @@ def described(plan: NodePlan, there: frozenset[str], busy: str) -> str:
         there: ``membership``, which is not empty.
         busy: why the node is busy; "" if it is not.
     """
+    if LEFT in there:
+        return f"left: what an earlier kubeadm reset left of the membership of {plan.name}"
     if not there.intersection(OF_A_MEMBER):
         return f"removed: the note that {plan.name} belongs to Kubernetes; it was reset already"
     etcd = f", its member of etcd and all below {ETCD_DATA}" if ADMIN_CONF in there else ""
@@ -92,7 +98,9 @@ def undone(plan: NodePlan, there: frozenset[str]) -> Commands:
     """
     forget = f"rm -rf {BEGUN} {DONE} {JOIN_CONFIG} {STOPPED}"
     data = f"{ETCD_DATA}/member"
-    if not there.intersection(OF_A_MEMBER):
+    if LEFT in there:
+        yield f"cat {LEFT} >&2; exit 1"
+    elif not there.intersection(OF_A_MEMBER):
         yield f"set -e; {NETWORK}; {forget}"
     elif data in there and ADMIN_CONF not in there:
         yield refusal(
@@ -112,14 +120,16 @@ def undone(plan: NodePlan, there: frozenset[str]) -> Commands:
 
 def _reset(plan: NodePlan, forget: str) -> StringCommand:
     def says(before: str, after: str) -> str:
-        return (
-            f"""echo {shlex.quote(before)}"$(echo "$said" | tail -n 5)"{shlex.quote(after)} >&2"""
-        )
+        return f"""echo {shlex.quote(before)}"$(echo "$said" | tail -n 5)"{shlex.quote(after)}"""
 
     def fails(before: str, after: str) -> str:
-        return f"{{ {says(before, after)}; exit 1; }}"
+        return f"{{ {says(before, after)} >&2; exit 1; }}"
+
+    def noted(before: str, after: str) -> str:
+        return f"{says(before, after)} | tee -a {LEFT} >&2"
 
     name, again = plan.name, "then run this again"
+    once_done = f"then rm {LEFT} on {name}, and run this again"
     drain = f"{KUBECTL} drain {name} --ignore-daemonsets --delete-emptydir-data"
     not_reset = f"{name} was not reset"
     missing = (
@@ -134,12 +144,12 @@ def _reset(plan: NodePlan, forget: str) -> StringCommand:
     failed = f"kubeadm reset failed on {name}: ", f". Next: repair this on {name}, {again}"
     kept = (
         f"kubeadm reset left pods on {name}: ",
-        f". Next: on {name}: {CRICTL} rmp --all --force; {again}",
+        f". Next: on {name}: {CRICTL} rmp --all --force; {once_done}",
     )
     member = (
         f"{name} may still be a member of etcd: ",
         ". Next: on another head: etcdctl member list, and etcdctl member remove "
-        f"(docs/kubernetes.md, Remove a node); {again}",
+        f"(docs/kubernetes.md, Remove a node); {once_done}",
     )
     ours, others = CNI_PROGRAMS, OTHER_CNI_PROGRAMS
     unlink = f"find {others} -lname '{ours}/*' -delete; rmdir --ignore-fail-on-non-empty {others}"
@@ -157,8 +167,8 @@ def _reset(plan: NodePlan, forget: str) -> StringCommand:
         NETWORK,
         # Warnings of kubeadm (phases/reset/removeetcdmember.go, cmd/reset.go).
         'case "$said" in *"Failed to remove etcd member"*|*"Unable to fetch the kubeadm-config"*) '
-        f"{says(*member)}; bad=1;; esac",
-        f'test -z "$({CRICTL} pods --quiet || echo unknown)" || {{ {says(*kept)}; bad=1; }}',
+        f"{noted(*member)}; bad=1;; esac",
+        f'test -z "$({CRICTL} pods --quiet || echo unknown)" || {{ {noted(*kept)}; bad=1; }}',
         'test -z "$bad" || exit 1',
         forget,
     )

@@ -11,7 +11,7 @@ from lockstep.facts.files import file_states
 from lockstep.facts.kubernetes import pod_routes, swap_areas
 from lockstep.facts.packages import package_state
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import DONE, ROUTES_UNIT, packages, routed
+from lockstep.plan.kubernetes import DONE, KUBELET_CONF, ROUTES_UNIT, packages, routed
 from lockstep.roles.operations.declared import keep_units, put_files
 from lockstep.roles.operations.operation import Commands, ask, operation
 
@@ -52,19 +52,27 @@ def same_endpoint(plan: NodePlan) -> Commands:
         plan: the plan of the node.
     """
     planned = plan.kubernetes.endpoint
-    done = ask(file_states((DONE,)))[DONE]
-    if done is None or done.sha256 == sha256(f"{planned}\n".encode()).hexdigest():
+    files = ask(file_states((DONE, KUBELET_CONF)))
+    done = files[DONE]
+    # Earlier versions noted no address, and after a reset the node joins anew.
+    if done is None or files[KUBELET_CONF] is None or done.sha256 == _sha256(""):
+        return
+    if done.sha256 == _sha256(f"{planned}\n"):
         return
     yield StringCommand(
         f"{{ cat {DONE}; cat; }} >&2; exit 1",
         _stdin=(
             f"The line above is the address of the API server that {plan.name} has joined, and the "
-            f"description has {planned}: nothing of Kubernetes was changed. kubeadm cannot give a "
+            f"description has {planned}: Kubernetes was left as it is there. kubeadm cannot give a "
             "cluster another address. Next: declare the old one (scheduler.virtual_address, "
-            "scheduler.api_port, the first head), or make the cluster anew: kubeadm reset on every "
-            "node, then run this again"
+            "scheduler.api_port, the first head); or, to make another cluster, which loses all of "
+            "this one: kubeadm reset on every node, then run this again"
         ),
     )
+
+
+def _sha256(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 @operation("no swap is in use")

@@ -24,7 +24,9 @@ from lockstep.spec import Service
 OTHER_S = 30
 """Seconds for the API server of another head to be ready: it may have joined just now."""
 ASK_S = OTHER_S + 30.0
-NEXT = "on {head}: crictl ps --all, and journalctl -u kubelet; repair it, then run this again"
+LOOK = "on {head}: crictl ps --all, and journalctl -u kubelet; repair it"
+AFTER_FAILURE = f"{LOOK}, then run this again"
+NEXT = f"{LOOK}, or deploy it if it has not joined yet; then run this again"
 
 
 class Turns:
@@ -100,48 +102,59 @@ def _stopped(turns: Turns, plan: NodePlan, state: State) -> str:
         if head in failed:
             return (
                 f"{plan.name} was left alone, because {head} failed: {why}. "
-                f"Next: {NEXT.format(head=head)}"
+                f"Next: {AFTER_FAILURE.format(head=head)}"
             )
     return ""
 
 
 def hindrance(plan: NodePlan, talk: Conversation) -> tuple[str, str]:
-    """Return another head that is not ready, and why, before the whole node stops; "" for none.
+    """Return another head that is not ready, and why, if etcd needs this one; "" if it may stop.
 
-    Only a head that has joined has a member of etcd. Lockstep notes that a node has joined; what
-    the site manages itself has no such note, and is not asked.
+    etcd needs a majority of its members (etcd.io, FAQ). A head that is not ready itself takes none
+    away, and without a majority there is none to lose. Only a head that has joined has a member.
+    Lockstep notes that a node has joined; what the site manages itself has no such note, and is not
+    asked.
+
+    Raises:
+        Unanswered: the head itself did not answer.
     """
     controls = plan.runs(Service.KUBERNETES_CONTROL_PLANE)
-    if not controls or len(control_planes(plan)) == 1 or not _answer(talk, f"test ! -e {DONE}"):
+    if not controls or len(control_planes(plan)) == 1:
         return "", ""
-    return _behind(plan, talk, etcd=True)
+    unjoined, _ = talk.say(f"test ! -e {DONE}", within_s=ASK_S)
+    if unjoined:
+        return "", ""
+    others = [head for head in control_planes(plan) if head.name != plan.name]
+    behind = [(head.name, why) for head in others if (why := _waited(talk, head))]
+    majority = (len(others) + 1) // 2 + 1
+    ready = len(others) - len(behind)
+    if ready >= majority or ready + 1 < majority or _waited(talk, plan):
+        return "", ""
+    return behind[0]
 
 
 def _not_ready(plan: NodePlan, talk: Conversation, etcd: bool) -> str:
     """Return why this head must be left alone: another head is not ready."""
-    other, why = _behind(plan, talk, etcd)
-    if not other:
-        return ""
-    return (
-        f"{plan.name} was left alone, because the API server of {other} is not ready: "
-        f"{why}. Next: {NEXT.format(head=other)}"
-    )
-
-
-def _behind(plan: NodePlan, talk: Conversation, etcd: bool) -> tuple[str, str]:
-    """Return another head that is not ready, and why; "" for none."""
     for other in control_planes(plan):
         if other.name == plan.name:
             continue
-        why = _answer(
-            talk,
-            f"end=$(( $(date +%s) + {OTHER_S} )); until {ready_here(other)} >/dev/null; do "
-            "[ $(date +%s) -lt $end ] || exit 1; sleep 1; done",
-        )
+        why = _waited(talk, other)
         if not why or (not etcd and _answer(talk, f"{ready_here(plan)} >/dev/null")):
             continue
-        return other.name, why
-    return "", ""
+        return (
+            f"{plan.name} was left alone, because the API server of {other.name} is not ready: "
+            f"{why}. Next: {NEXT.format(head=other.name)}"
+        )
+    return ""
+
+
+def _waited(talk: Conversation, head: NodePlan) -> str:
+    """Return why the API server of a head is not ready, after waiting for it; "" if it is."""
+    return _answer(
+        talk,
+        f"end=$(( $(date +%s) + {OTHER_S} )); until {ready_here(head)} >/dev/null; do "
+        "[ $(date +%s) -lt $end ] || exit 1; sleep 1; done",
+    )
 
 
 def _answer(talk: Conversation, command: str) -> str:

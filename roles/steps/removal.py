@@ -16,7 +16,7 @@ from lockstep.facts.reboot import hold_state
 from lockstep.fast import limits
 from lockstep.manifest import ManifestError, has_entries, left_over, parsed, without
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import PKI
+from lockstep.plan.kubernetes import OF_A_MEMBER, PKI
 from lockstep.removal import Removal, commands, decide
 from lockstep.roles.operations import kubernetes_leaving as leaving
 from lockstep.roles.operations.manifest import put, unreadable
@@ -57,8 +57,8 @@ def removed(plan: NodePlan, named: tuple[str, ...] = ()) -> Commands:
         host.log(leaving.described(plan, member, busy))
     if member and not busy:
         yield from leaving.undone(plan, member)
-        # kubeadm reset has deleted this folder.
-        taken = tuple(one for one in taken if not one.name.startswith(f"{PKI}/"))
+        if member.intersection(OF_A_MEMBER):  # then kubeadm reset has deleted this folder
+            taken = tuple(one for one in taken if not one.name.startswith(f"{PKI}/"))
     finished = (*removal.taken, *removal.gone)
     if not finished:
         return

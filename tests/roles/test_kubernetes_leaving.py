@@ -69,7 +69,7 @@ def test_only_a_membership_that_lockstep_made_is_undone(
     assert leaving.membership(plan) == (there if undone else set())
 
 
-@pytest.mark.parametrize("unmanaged", ["all", "kubernetes_node"])
+@pytest.mark.parametrize("unmanaged", ["all", *leaving.ROLES])
 def test_what_the_site_manages_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, unmanaged: str
 ) -> None:
@@ -86,6 +86,8 @@ def test_the_user_sees_what_a_reset_ends() -> None:
     assert ETCD_DATA in leaving.described(PLAN, head, "")
     assert leaving.described(PLAN, head, "jobs run").endswith("waits: jobs run")
     assert "was reset already" in leaving.described(PLAN, frozenset({DONE}), "")
+    left = leaving.described(PLAN, frozenset({DONE, leaving.LEFT}), "")
+    assert left.startswith("left: what an earlier kubeadm reset left")
 
 
 def commands(
@@ -250,6 +252,22 @@ def test_what_a_reset_leaves_behind_is_named(
     assert done.returncode == 1
     assert said in done.stderr
     assert "Next: " in done.stderr
+    assert node.noted
+
+
+@pytest.mark.parametrize("kubeadm", [ETCD_STAYS, ":"], ids=["member of etcd", "pods"])
+def test_what_a_reset_left_is_named_until_a_person_has_removed_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch, kubeadm: str
+) -> None:
+    node.double("kubeadm", kubeadm)
+    node.lists(*OF_THE_NODE, after="" if kubeadm == ETCD_STAYS else "echo 1a2b")
+    first = node.reset(monkeypatch)
+    left = node.root / leaving.LEFT[1:]
+    assert left.read_text(encoding="utf-8") == first.stderr
+    assert f"then rm {leaving.LEFT} on worker3" in first.stderr.replace(str(node.root), "")
+    (command,) = commands(monkeypatch, DONE, leaving.LEFT)
+    again = node.execute(command)
+    assert (again.returncode, again.stderr) == (1, first.stderr)
     assert node.noted
 
 

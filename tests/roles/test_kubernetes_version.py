@@ -31,18 +31,34 @@ def test_another_version_ends_a_deploy_of_a_node_that_has_joined(
     assert ("deploys/upgrade.py" in ran.output) is not goes_on
 
 
+OLD = "[fd00:1::10]:6443\n"
+
+
 @pytest.mark.parametrize(
-    ("joined", "goes_on"),
-    [("", True), ("[fd00:1::f]:6443\n", True), ("[fd00:1::10]:6443\n", False)],
-    ids=["not yet", "the same address", "the address of one head"],
+    ("joined", "member", "goes_on"),
+    [
+        (None, True, True),
+        ("", True, True),
+        ("[fd00:1::f]:6443\n", True, True),
+        (OLD, True, False),
+        (OLD, False, True),
+    ],
+    ids=["not yet", "before notes had it", "the same address", "that of one head", "reset"],
 )
 def test_another_address_of_the_api_server_ends_a_deploy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: str, goes_on: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    joined: str | None,
+    member: bool,
+    goes_on: bool,
 ) -> None:
-    done = tmp_path / "done"
-    if joined:
+    done, kubelet = tmp_path / "done", tmp_path / "kubelet.conf"
+    if joined is not None:
         done.write_text(joined, encoding="utf-8")
+    if member:
+        kubelet.touch()
     monkeypatch.setattr(kubernetes_node, "DONE", str(done))
+    monkeypatch.setattr(kubernetes_node, "KUBELET_CONF", str(kubelet))
     ran = run(kubernetes_node.same_endpoint, plan=planned(three_heads()).nodes["head1"])
     assert ran.succeeded is goes_on
     for said in ("[fd00:1::10]:6443", "the description has [fd00:1::f]:6443", "Next: "):

@@ -65,9 +65,9 @@ def test_an_unreadable_manifest_removes_nothing(path: Path) -> None:
     assert (path.parent / "same").exists()
 
 
-def leave(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    """Have this machine be a head of Kubernetes, which a command resets."""
-    there = frozenset({DONE, ADMIN_CONF, KUBELET_CONF})
+def leave(monkeypatch: pytest.MonkeyPatch, command: str, *, member: bool = True) -> None:
+    """Have this machine be a head of Kubernetes, or have been one, which a command resets."""
+    there = frozenset({DONE, ADMIN_CONF, KUBELET_CONF} if member else {DONE})
     monkeypatch.setattr(leaving, "membership", lambda plan: there)
     monkeypatch.setattr(leaving, "undone", lambda plan, found: iter([command]))
 
@@ -87,6 +87,15 @@ def test_a_membership_of_kubernetes_ends_before_files_go(
     leave(monkeypatch, f"test -e {same} && rm -r {path.parent / 'pki'}")
     assert remove() == Done(True, 3, "")
     assert parsed(path.read_text())["files"].keys() == {str(path.parent / "odd")}
+
+
+def test_authorities_go_from_a_node_that_a_person_has_reset(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "PKI", str(path.parent))
+    leave(monkeypatch, "true", member=False)
+    assert remove().succeeded
+    assert not (path.parent / "same").exists()
 
 
 def test_nothing_goes_if_the_membership_cannot_end(

@@ -65,6 +65,13 @@ CASES = (
         "less than valid_days, 90",
     ),
     Case(
+        "networks of nodes out of a small one",
+        kube(pod_prefix="fd00:2::/72", network="site"),
+        (*HERE, "pod_prefix"),
+        "fd00:2::/72",
+        "a prefix of /48 to /64",
+    ),
+    Case(
         "too many Services",
         kube(service_prefix="fd00:3::/64"),
         (*HERE, "service_prefix"),

@@ -141,11 +141,14 @@ class Turn:
 
     def _others_ready(self) -> None:
         """Fail if this head may be one that etcd's majority needs: another head is not ready."""
-        other, why = hindrance(self.plan, self.talk)
+        name = self.plan.name
+        try:
+            other, why = hindrance(self.plan, self.talk)
+        except Unanswered as unanswered:
+            raise Alone(f"{name} was not rebooted: {unanswered}", f"run: {self.again}") from None
         if other:
             raise Alone(
-                f"{self.plan.name} was not rebooted, because the API server of {other} is not "
-                f"ready: {why}",
+                f"{name} was not rebooted, because the API server of {other} is not ready: {why}",
                 NEXT.format(head=other),
             )
 
