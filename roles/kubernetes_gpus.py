@@ -8,7 +8,6 @@ Restart  the daemons in the namespace, when the workers have got another layout 
 from __future__ import annotations
 
 from lockstep.facts.files import file_states
-from lockstep.facts.kubernetes import nodes_seen
 from lockstep.plan import NodePlan
 from lockstep.plan.declaration import Declaration, File, Phase, Stage
 from lockstep.plan.kubernetes_gpus import LAYOUTS, objects, settings
@@ -45,7 +44,7 @@ ROLE = Declaration(
             function="layouts_seen",
             title="GPUs of Kubernetes",
             phase=Phase.AFTER_WORKERS,
-            asks=lambda plan: [file_states((LAYOUTS,)), nodes_seen()],
+            asks=lambda plan: [file_states((LAYOUTS,))],
         ),
     ),
 )
