@@ -125,7 +125,7 @@ def _reset(plan: NodePlan, forget: str) -> StringCommand:
     def fails(before: str, after: str) -> str:
         return f"{{ {says(before, after)} >&2; exit 1; }}"
 
-    def noted(before: str, after: str) -> str:
+    def remembered(before: str, after: str) -> str:
         return f"{says(before, after)} | tee -a {LEFT} >&2"
 
     name, again = plan.name, "then run this again"
@@ -167,8 +167,8 @@ def _reset(plan: NodePlan, forget: str) -> StringCommand:
         NETWORK,
         # Warnings of kubeadm (phases/reset/removeetcdmember.go, cmd/reset.go).
         'case "$said" in *"Failed to remove etcd member"*|*"Unable to fetch the kubeadm-config"*) '
-        f"{noted(*member)}; bad=1;; esac",
-        f'test -z "$({CRICTL} pods --quiet || echo unknown)" || {{ {noted(*kept)}; bad=1; }}',
+        f"{remembered(*member)}; bad=1;; esac",
+        f'test -z "$({CRICTL} pods --quiet || echo unknown)" || {{ {remembered(*kept)}; bad=1; }}',
         'test -z "$bad" || exit 1',
         forget,
     )
