@@ -252,7 +252,7 @@ def labels_of(view: View, entry: dict[str, JsonValue]) -> Items:
 def labels_expected(view: View) -> dict[str, JsonValue]:
     """Return the planned labels, and that of kubeadm (kubeadm init, mark-control-plane)."""
     own: dict[str, JsonValue] = dict(view.plan.kubernetes.labels)
-    if view.plan.runs(Service.KUBERNETES_CONTROL_PLANE):
+    if controls(view):
         own["node-role.kubernetes.io/control-plane"] = ""
     return own
 
@@ -266,7 +266,7 @@ def taints_of(view: View, entry: dict[str, JsonValue]) -> Items:
 
 def taints_expected(view: View) -> JsonValue:
     """kubeadm keeps pods away from the control plane (kubeadm init, mark-control-plane)."""
-    control = view.plan.runs(Service.KUBERNETES_CONTROL_PLANE)
+    control = controls(view)
     return ["node-role.kubernetes.io/control-plane=:NoSchedule"] if control else []
 
 
@@ -354,7 +354,7 @@ def static_pods_expected(view: View) -> dict[str, JsonValue]:
     """Return the images of the control plane; other static pods must not be there."""
     there = view.read("kubernetes.static_pods")
     found: dict[str, JsonValue] = dict.fromkeys(there if isinstance(there, dict) else (), "absent")
-    if view.plan.runs(Service.KUBERNETES_CONTROL_PLANE):
+    if controls(view):
         settings, registry = view.plan.kubernetes.settings, SANDBOX_IMAGE.rpartition("/")[0]
         for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
             found[name] = [f"{registry}/{name}:v{settings.version}"]

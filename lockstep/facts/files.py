@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -21,6 +22,10 @@ class FileState:
     """Octal, without leading zeros: ``644``."""
     user: str
     group: str
+
+    def holds(self, text: str) -> bool:
+        """Return whether the file has exactly this text, in UTF-8."""
+        return self.sha256 == hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_states(paths: tuple[str, ...]) -> Question[dict[str, FileState | None]]:

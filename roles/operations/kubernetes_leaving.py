@@ -53,6 +53,7 @@ NETWORK = (
     "done; fi"
 )
 """As ``kube-proxy --cleanup`` does (pkg/proxy/nftables, CleanupLeftovers)."""
+FORGET = f"rm -rf {BEGUN} {DONE} {JOIN_CONFIG} {STOPPED}"
 LEFT = f"{STATE}/left-by-reset"
 """What a reset left: kubeadm has deleted all else that tells of the membership."""
 ROLES = ("kubernetes_node", "kubernetes_worker", "kubernetes_control_plane")
@@ -96,12 +97,11 @@ def undone(plan: NodePlan, there: frozenset[str]) -> Commands:
         plan: the plan of the node.
         there: ``membership``, which is not empty.
     """
-    forget = f"rm -rf {BEGUN} {DONE} {JOIN_CONFIG} {STOPPED}"
     data = f"{ETCD_DATA}/member"
     if LEFT in there:
         yield f"cat {LEFT} >&2; exit 1"
     elif not there.intersection(OF_A_MEMBER):
-        yield f"set -e; {NETWORK}; {forget}"
+        yield f"set -e; {NETWORK}; {FORGET}"
     elif data in there and ADMIN_CONF not in there:
         yield refusal(
             f"{plan.name} was not reset: {data} has data of an etcd, and {ADMIN_CONF} is missing, "
@@ -111,14 +111,14 @@ def undone(plan: NodePlan, there: frozenset[str]) -> Commands:
     elif not host.state.is_executing:
         yield "kubeadm reset"
     elif ADMIN_CONF not in there:
-        yield _reset(plan, forget)
+        yield _reset(plan)
     else:
         this: Host = host.state.inventory.get_host(host.name)
         with turn(plan, this, connector_arguments(host), etcd=True) as why:
-            yield refusal(why) if why else _reset(plan, forget)
+            yield refusal(why) if why else _reset(plan)
 
 
-def _reset(plan: NodePlan, forget: str) -> StringCommand:
+def _reset(plan: NodePlan) -> StringCommand:
     def says(before: str, after: str) -> str:
         return f"""echo {shlex.quote(before)}"$(echo "$said" | tail -n 5)"{shlex.quote(after)}"""
 
@@ -170,6 +170,6 @@ def _reset(plan: NodePlan, forget: str) -> StringCommand:
         f"{remembered(*member)}; bad=1;; esac",
         f'test -z "$({CRICTL} pods --quiet || echo unknown)" || {{ {remembered(*kept)}; bad=1; }}',
         'test -z "$bad" || exit 1',
-        forget,
+        FORGET,
     )
     return StringCommand("; ".join(steps), _stdin=RESET_CONFIGURATION)

@@ -71,13 +71,13 @@ def test_a_job_and_a_pod_run_at_the_same_time_each_with_gpus(both: Lab) -> None:
     kubernetes = Kubernetes(both, "default")
     limits = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
     image = {"image": "docker.io/library/debian:trixie-slim"}
-    beside = pod("beside", ["sleep", "3600"], container={**image, **limits}, nodeName=PODS)
-    kubernetes.apply(beside)
+    kubernetes.apply(pod("beside", ["sleep", "3600"], container={**image, **limits}))
     try:
         kubernetes.ready("beside")
         job = "srun --immediate=60 --gres=gpu:3 sh -c 'uname -n; nvidia-smi -L'"
         of_job = both.on("head", job).splitlines()
         of_pod = kubernetes.run("exec beside -- nvidia-smi -L")
+        assert kubernetes.get("pod beside")["spec"]["nodeName"] in (PODS, MOVED)
     finally:
         kubernetes.run("delete pod beside --now --ignore-not-found")
     assert of_job[0] == SLURM
