@@ -35,6 +35,7 @@ STATE = "var/lib/lockstep-standin/gpus.ini"
 INSTALLED = "installed"
 BRANCHES = (*smi.BRANCHES, INSTALLED)
 UNIT = "lockstep-standin-gpus.service"
+FABRIC_MANAGER = "nvidia-fabricmanager.service"
 IN_MACHINE_WITHIN_S = 180.0
 NVIDIA_MAJOR = 195
 CONTROL_MINOR = 255
@@ -274,8 +275,13 @@ def choose_branch(state: LabState, node: Node, branch: str, provider: Provider) 
     }
     _on_state(state, node, provider, "set", "node", *(f"{k}={v}" for k, v in values.items()))
     if provider.running(node):
+        # A driver cannot be unloaded while the fabric manager runs. The GPUs of a driver that was
+        # just loaded wait for it, and it refuses the driver of another branch.
+        enabled = f"if systemctl is-enabled -q {FABRIC_MANAGER}; then systemctl"
+        steps = [f"{enabled} stop {FABRIC_MANAGER}; fi", f"/{LOAD_DRIVER}"]
+        steps += [] if chosen else [f"{enabled} start {FABRIC_MANAGER}; fi"]
         run(
-            provider.console(state.name, node, [f"/{LOAD_DRIVER}"]),
+            provider.console(state.name, node, ["sh", "-ec", "\n".join(steps)]),
             what=f"loading the driver in {node.name}",
             timeout=IN_MACHINE_WITHIN_S,
         )

@@ -77,8 +77,9 @@ OTHER_DRIVER = "driver.library_version"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("branch", ["470", "installed"])  # each takes minutes
+@pytest.mark.parametrize("branch", ["535", "installed"])  # each takes minutes
 def test_faults_drain_the_node_on_every_branch(node: Lab, branch: str) -> None:
+    # The nvidia-smi of older branches fails on the links of an H200, which they do not support.
     node.lab("gpu", NODE, "--branch", branch)
     usual = set() if branch == "installed" else {OTHER_DRIVER}
     assert failed_rules(node) == usual

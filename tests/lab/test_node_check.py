@@ -40,7 +40,7 @@ def shown(lab: Lab, node: str) -> str:
 
 
 def log(lab: Lab, node: str) -> str:
-    return lab.on(node, "journalctl -q -t lockstep-node-check --no-pager -n 30 -o cat")
+    return lab.on(node, "journalctl -q -t lockstep-node-check --no-pager -n 100 -o cat")
 
 
 def test_a_capped_gpu_takes_the_node_out_and_its_repair_brings_it_back(healthy: Lab) -> None:
