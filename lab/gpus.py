@@ -277,9 +277,12 @@ def choose_branch(state: LabState, node: Node, branch: str, provider: Provider) 
     if provider.running(node):
         # A driver cannot be unloaded while the fabric manager runs. The GPUs of a driver that was
         # just loaded wait for it, and it refuses the driver of another branch.
-        enabled = f"if systemctl is-enabled -q {FABRIC_MANAGER}; then systemctl"
-        steps = [f"{enabled} stop {FABRIC_MANAGER}; fi", f"/{LOAD_DRIVER}"]
-        steps += [] if chosen else [f"{enabled} start {FABRIC_MANAGER}; fi"]
+        # Chosen more than five times in ten seconds, it would not start (systemd.unit(5),
+        # StartLimitIntervalSec=), unless systemctl(1) resets that count.
+        again = f"systemctl reset-failed {FABRIC_MANAGER}; systemctl start {FABRIC_MANAGER}"
+        enabled = f"if systemctl is-enabled -q {FABRIC_MANAGER}; then"
+        steps = [f"{enabled} systemctl stop {FABRIC_MANAGER}; fi", f"/{LOAD_DRIVER}"]
+        steps += [] if chosen else [f"{enabled} {again}; fi"]
         run(
             provider.console(state.name, node, ["sh", "-ec", "\n".join(steps)]),
             what=f"loading the driver in {node.name}",

@@ -81,6 +81,7 @@ OTHER_DRIVER = "driver.library_version"
 def test_faults_drain_the_node_on_every_branch(node: Lab, branch: str) -> None:
     # The nvidia-smi of older branches fails on the links of an H200, which they do not support.
     node.lab("gpu", NODE, "--branch", branch)
+    node.lab("gpu", NODE, "--reset")  # GPUs wait for a fabric manager of their driver's branch
     usual = set() if branch == "installed" else {OTHER_DRIVER}
     assert failed_rules(node) == usual
     for setting, rule, _, drains in FAULTS:
