@@ -69,16 +69,58 @@ def in_own_namespace(lab: Lab, name: str) -> Iterator[Kubernetes]:
         found.run(f"delete namespace {name} --wait=true")
 
 
-def pod(name: str, command: list[str] | None = None, **spec: Any) -> dict[str, Any]:
+def pod(
+    name: str,
+    command: list[str] | None = None,
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
     """Return a pod with one container, which sleeps."""
     container = {"name": "main", "image": IMAGE, "command": command or SLEEP}
     container |= spec.pop("container", {})
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
+        "metadata": {"name": name, "labels": labels or {"app": name}},
         "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec},
     }
+
+
+def web_servers(kubernetes: Kubernetes, nodes: tuple[str, ...]) -> None:
+    """Start a pod on each node, which answers with the node's name, and the Service ``web``."""
+    serve = f"mkdir /w; echo $NODE > /w/index.html; {BUSYBOX} httpd -f -p 8080 -h /w"
+    kubernetes.apply(
+        *(
+            pod(
+                f"web-{node}",
+                [BUSYBOX, "sh", "-c", serve],
+                {"app": "web"},
+                container={"env": [{"name": "NODE", "value": node}]},
+                nodeName=node,
+            )
+            for node in nodes
+        ),
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+        },
+    )
+    kubernetes.ready(*(f"web-{node}" for node in nodes))
+
+
+def leads_to_all(kubernetes: Kubernetes, nodes: tuple[str, ...]) -> str:
+    """Hold that the web servers' Service is found by name and leads to all; return its address."""
+    address = str(kubernetes.get("service web")["spec"]["clusterIP"])
+    loop = f"for i in $(seq 20); do {BUSYBOX} wget -q -O- http://web/; done"
+    for node in nodes:
+        name = f"web.{kubernetes.namespace}.svc.cluster.local"
+        said = kubernetes.run(f"exec web-{node} -- {BUSYBOX} nslookup {name}")
+        assert address in said
+        answers = kubernetes.run(f"exec web-{node} -- {BUSYBOX} sh -c '{loop}'")
+        assert set(answers.split()) == set(nodes)
+    return address
 
 
 def fetched(lab: Lab, address: str) -> str:

@@ -7,12 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.kubectl import BUSYBOX, READY_S, Kubernetes, in_own_namespace, pod
+from tests.lab.kubectl import (
+    BUSYBOX,
+    READY_S,
+    Kubernetes,
+    in_own_namespace,
+    leads_to_all,
+    pod,
+    web_servers,
+)
 from tests.lab.labs import Lab
 
 pytestmark = [pytest.mark.slow]
 
 SPACE = "smoke"
+WORKERS = ("worker1", "worker2")
 
 
 @pytest.fixture(scope="module")
@@ -22,62 +31,25 @@ def kubernetes(pods: Lab) -> Iterator[Kubernetes]:
 
 
 @pytest.fixture(scope="module")
-def on_both(kubernetes: Kubernetes) -> list[str]:
+def on_both(kubernetes: Kubernetes) -> tuple[str, ...]:
     """A pod on each worker, and a Service with both."""
-    names = ["one", "two"]
-    kubernetes.apply(
-        *(
-            {
-                **pod(
-                    name,
-                    [
-                        BUSYBOX,
-                        "sh",
-                        "-c",
-                        f"mkdir /w; echo {name} > /w/index.html; {BUSYBOX} httpd -f -p 8080 -h /w",
-                    ],
-                    nodeName=f"worker{number}",
-                ),
-                "metadata": {"name": name, "labels": {"app": "web"}},
-            }
-            for number, name in enumerate(names, 1)
-        ),
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "web"},
-            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
-        },
-    )
-    kubernetes.run(f"wait --for=condition=Ready pod -l app=web --timeout={READY_S}s")
-    return names
+    web_servers(kubernetes, WORKERS)
+    return WORKERS
 
 
-def test_names_of_services_are_found_on_both_workers_over_ipv6(
-    kubernetes: Kubernetes, on_both: list[str]
+def test_a_service_is_found_by_name_on_both_workers_over_ipv6_and_leads_to_both(
+    kubernetes: Kubernetes, on_both: tuple[str, ...]
 ) -> None:
-    address = kubernetes.get("service web")["spec"]["clusterIP"]
-    assert ":" in address
-    for name in on_both:
-        said = kubernetes.run(f"exec {name} -- {BUSYBOX} nslookup web.{SPACE}.svc.cluster.local")
-        assert address in said
-
-
-def test_a_service_leads_to_pods_of_both_workers(
-    kubernetes: Kubernetes, on_both: list[str]
-) -> None:
-    for name in on_both:
-        loop = f"for i in $(seq 20); do {BUSYBOX} wget -q -O- http://web/; done"
-        said = kubernetes.run(f"exec {name} -- {BUSYBOX} sh -c '{loop}'")
-        assert set(said.split()) == set(on_both)
+    assert ":" in leads_to_all(kubernetes, on_both)
 
 
 def test_a_pod_reaches_a_pod_of_the_other_worker(
-    kubernetes: Kubernetes, on_both: list[str]
+    kubernetes: Kubernetes, on_both: tuple[str, ...]
 ) -> None:
-    other = kubernetes.get("pod two")["status"]["podIP"]
-    said = kubernetes.run(f"exec one -- {BUSYBOX} wget -q -O- http://[{other}]:8080/")
-    assert said.strip() == "two"
+    one, two = on_both
+    other = kubernetes.get(f"pod web-{two}")["status"]["podIP"]
+    said = kubernetes.run(f"exec web-{one} -- {BUSYBOX} wget -q -O- http://[{other}]:8080/")
+    assert said.strip() == two
 
 
 def test_logs_are_read(kubernetes: Kubernetes) -> None:
