@@ -83,7 +83,7 @@ SLOW_PARTS = {
         "slow-pods-beside": ("test_kubernetes_beside_slurm",),
         "slow-pods-drifts": ("test_kubernetes_drifts", "test_kubernetes_objects"),
         "slow-pods-heads": ("test_kubernetes_heads",),
-        "slow-pods-ipv4": ("test_kubernetes_ipv4",),
+        "slow-pods-networks": ("test_kubernetes_ipv4", "test_kubernetes_site_network"),
         "slow-pods-killed": ("test_kubernetes_killed",),
         "slow-pods-upgrade": ("test_kubernetes_upgrade",),
     }.items()
