@@ -11,6 +11,7 @@ from lockstep.checks.catalogue import all_rules
 from lockstep.checks.context import Context
 from lockstep.checks.kubernetes_views import configured, quantity
 from lockstep.report import Finding
+from lockstep.roles.steps.reboot.objections import CORDONED
 from tests.checks import recorded
 from tests.checks import recorded_kubernetes as cluster
 from tests.checks.recorded import REMOVED
@@ -249,6 +250,10 @@ def test_a_node_that_its_own_check_took_out_is_part_of_the_cause() -> None:
         start = recorded.mutated(start, HEAD, NODES, (NODE, "annotations"), marks)
         (shown,) = (one for one in findings(start) if one.rule == "kubernetes.node")
         assert told in str(shown)
+    # A rollout that reboots nodes relies on this beginning.
+    start = recorded.mutated(start, HEAD, NODES, (NODE, "conditions"), {"Ready": "True"})
+    (shown,) = (one for one in findings(start) if one.rule == "kubernetes.node")
+    assert shown.found.startswith(CORDONED)
     alone = findings(changed(HEAD, NODES, (NODE, "conditions"), unhealthy))
     assert [one.rule for one in alone] == ["kubernetes.node"]
 

@@ -1023,6 +1023,7 @@ MAJORITY = "peers: 15 nodes of class hgx-h200"
     "allowed",
     [
         finding("slurm.state"),
+        finding("kubernetes.node", found="cordoned by a rollout: lockstep-reboot: huge pages"),
         finding("kernel.release", reference="peers"),
         finding("kernel.cmdline", node="worker[1-2]", reference="peers"),
         finding("gpu.driver_version", reference=MAJORITY),
@@ -1035,6 +1036,11 @@ MAJORITY = "peers: 15 nodes of class hgx-h200"
 )
 def test_these_findings_do_not_keep_a_rebooted_node_out(allowed: dict[str, Any]) -> None:
     assert lasting([allowed], "worker1") == []
+
+
+def test_a_cordoned_node_with_another_fault_is_kept_out() -> None:
+    one = finding("kubernetes.node", found="not Ready, cordoned by a rollout: lockstep-reboot")
+    assert lasting([one], "worker1") == [one]
 
 
 def test_of_many_findings_the_first_are_said() -> None:

@@ -97,6 +97,8 @@ EXCEPTIONS_OF_RUNNING = (
            "The daemon sets it itself (ntp.conf(5), rlimit)."),
     Exempt("running", r"kubelet\.service: limit open files", WHOLE,
            "The kubelet sets it itself (KubeletConfiguration, maxOpenFiles)."),
+    Exempt("running", r"kubelet\.service: OOM score adjustment", WHOLE,
+           "The kubelet sets it itself (KubeletConfiguration, oomScoreAdj)."),
     Exempt("running", r"munge\.service: limit core file size", WHOLE,
            "munged(8) forbids its own core dumps, which would contain the key."),
 )  # fmt: skip

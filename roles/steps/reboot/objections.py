@@ -23,6 +23,8 @@ PENDING = "pending reboot"
 """Status of a finding that a reboot resolves (docs/outputs.md)."""
 UNDECIDED = "undecided"
 """Status of a difference of which nobody knows the right side (docs/outputs.md)."""
+CORDONED = "cordoned"
+"""Beginning of what the rule kubernetes.node found, if a node is cordoned and nothing else."""
 SETTLED = "--settled"
 """Option of ``lockstep check``: nodes that are about to change have no vote."""
 
@@ -63,7 +65,8 @@ def against(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
 
     They name the node as the wrong side, as an error or a warning, or say that a value of it could
     not be read. Notices do not count, nor does a difference of which nobody knows the right side.
-    The state in Slurm does not count either, because the caller or an administrator changes it.
+    Neither do the state in Slurm and a cordon in Kubernetes: the caller or an administrator changes
+    them.
     """
     return [one for one in _about(findings, node) if one["status"] != UNDECIDED]
 
@@ -116,10 +119,15 @@ def _about(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
     return [
         one
         for one in findings
-        if node in expand(one["node"])
-        and one["rule"] != "slurm.state"
-        and one["severity"] != "notice"
+        if node in expand(one["node"]) and not _of_scheduler(one) and one["severity"] != "notice"
     ]
+
+
+def _of_scheduler(finding: dict[str, Any]) -> bool:
+    """Return whether a finding only says that a node takes no jobs, or that it is cordoned."""
+    return finding["rule"] == "slurm.state" or (
+        finding["rule"] == "kubernetes.node" and str(finding["found"]).startswith(CORDONED)
+    )
 
 
 def as_text(findings: list[dict[str, Any]]) -> str:

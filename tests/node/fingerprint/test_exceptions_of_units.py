@@ -32,6 +32,7 @@ ROWS = [
     ("running", "mariadb.service: umask", "mariadb.service: user"),
     ("running", "ntpsec.service: limit locked memory", "ntpsec.service: limit open files"),
     ("running", "kubelet.service: limit open files", "containerd.service: limit open files"),
+    ("running", "kubelet.service: OOM score adjustment", "munge.service: OOM score adjustment"),
     ("running", "munge.service: limit core file size", "munge.service: limit stack size"),
     ("running", "docker.service: OOM score adjustment", "slurmd.service: OOM score adjustment"),
     ("listener", "udp 0.0.0.0:68", "udp 0.0.0.0:67"),
