@@ -156,23 +156,20 @@ def _limits(
             soft, _, hard = said.partition(":")
             hard = hard or soft
         soft, hard = _amount(soft), _amount(hard)
-        usable = running = seen[line].split()
+        running = seen[line].split()
         bounds: list[str] = []
         if not _exceeds_limits(rooted("")):
             # In a container, systemd sets the closest value that it can (setrlimit_closest).
             bounds.append(most.get(line, "- unlimited").split()[1])
         if name == "NOFILE":
-            # The kernel allows nobody more: "infinity" becomes this. A service that started before
-            # the bound was lowered keeps a higher limit, which it cannot use (fs/file.c).
-            most_open = _most_open_files(rooted(""))
-            bounds.append(most_open)
-            usable = [most_open if _less(most_open, text) else text for text in running]
+            # The kernel allows nobody more: "infinity" becomes this.
+            bounds.append(_most_open_files(rooted("")))
         for bound in bounds:
             soft, hard = (bound if _less(bound, text) else text for text in (soft, hard))
-        same = usable[1] == hard
+        same = running[1] == hard
         # Programs raise this soft limit, often to the hard one (Go does since 1.19).
-        raised = name == "NOFILE" and (usable[0] == usable[1] or _less(soft, usable[0]))
-        same = same and (raised or usable[0] == soft)
+        raised = name == "NOFILE" and (running[0] == running[1] or _less(soft, running[0]))
+        same = same and (raised or running[0] == soft)
         plain = all(text.isdigit() or text == "unlimited" for text in (soft, hard))
         if hard and plain and not same:
             yield f"limit {line}", " ".join(running), f"{soft} {hard}"

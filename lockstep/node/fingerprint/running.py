@@ -85,6 +85,8 @@ EXCEPTIONS_OF_RUNNING = (
            "slurmd(8) raises it itself, so that steps can dump core."),
     Exempt("running", r"(sshd?|systemd-udevd)\.service: OOM score adjustment", WHOLE,
            "The daemon sets -1000 itself (sshd, oom_adjust_setup; systemd-udevd(8))."),
+    Exempt("running", r"systemd-udevd\.service: limit open files", WHOLE,
+           "The daemon raises it to fs.nr_open itself (systemd, rlimit_nofile_bump)."),
     Exempt("running", r"auditd\.service: nice", WHOLE,
            "The daemon sets it itself (auditd.conf(5), priority_boost)."),
     Exempt("running", r"(multipathd|corosync)\.service: (policy|nice)", WHOLE,

@@ -25,6 +25,7 @@ ROWS = [
     ("running", "slurmd.service: CPUs", "slurmctld.service: CPUs"),
     ("running", "slurmd.service: limit core file size", "slurmd.service: limit open files"),
     ("running", "ssh.service: OOM score adjustment", "ssh.service: CPUs"),
+    ("running", "systemd-udevd.service: limit open files", "ssh.service: limit open files"),
     ("running", "auditd.service: nice", "auditd.service: policy"),
     ("running", "multipathd.service: policy", "multipathd.service: state"),
     ("running", "slurmctld.service: limit stack size", "slurmctld.service: limit open files"),
