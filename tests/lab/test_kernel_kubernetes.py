@@ -1,4 +1,4 @@
-"""Pods on a machine with a kernel of its own: exclusive CPUs, huge pages, and limits."""
+"""Pods on machines with kernels of their own: exclusive CPUs, huge pages, limits, and one job."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ POD_S = 300
 CPUS, PAGES_OF_2M, PAGES_OF_1G = (1, 3), 128, 1
 """As inventories/lab.py describes the workers: CPUs for jobs, and huge pages."""
 GUARANTEED = {"cpu": "1", "memory": "64Mi", "hugepages-2Mi": "32Mi"}
+ON_WORKER1 = {"nodeSelector": {"kubernetes.io/hostname": "worker1"}}
+PAGES: dict[str, Any] = {"volumes": [{"name": "pages", "emptyDir": {"medium": "HugePages-2Mi"}}]}
+MOUNTED = {"volumeMounts": [{"name": "pages", "mountPath": "/pages"}]}
+OWN_CPUS = "sed -n s/^Cpus_allowed_list:.//p /proc/1/status"
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """One head and one worker, deployed and rebooted."""
-    up = ("--kernel", "own", "--workers", "1", "--kubernetes", "1.34")
+    """One head and two workers, deployed and rebooted."""
+    up = ("--kernel", "own", "--workers", "2", "--kubernetes", "1.34")
     deploys = ("deploys/cluster.py", "deploys/reboot.py")
     with deployed_lab(NAME, *up, deploys=deploys, variable="LOCKSTEP_TEST_KERNEL_LAB") as made:
         yield made
@@ -38,10 +42,10 @@ def kubectl(lab: Lab, words: str, stdin: str | None = None) -> str:
 
 
 def start(lab: Lab, name: str, command: str, limits: dict[str, str], **more: Any) -> None:
-    """Start a pod whose requests equal its limits."""
+    """Start a pod on worker1, whose requests equal its limits."""
     container = {"resources": {"limits": limits}, **more.pop("container", {})}
     shell = [BUSYBOX, "sh", "-c", command]
-    made = pod(name, shell, container=container, restartPolicy="Never", **more)
+    made = pod(name, shell, container=container, restartPolicy="Never", **ON_WORKER1, **more)
     kubectl(lab, f"delete pod {name} --ignore-not-found")
     kubectl(lab, "apply -f -", json.dumps(made))
 
@@ -74,15 +78,12 @@ def test_pods_have_cpus_of_their_own_and_another_one_waits(lab: Lab) -> None:
     for name in ("one", "two"):
         start(lab, name, "sleep 3600", GUARANTEED)
         phase(lab, name, "Running")
-    allowed = [
-        cpus(shown(lab, name, 'sed -n "s/^Cpus_allowed_list:.//p" /proc/1/status'))
-        for name in ("one", "two")
-    ]
+    allowed = [cpus(shown(lab, name, OWN_CPUS)) for name in ("one", "two")]
     assert sorted(allowed, key=min) == [{one} for one in CPUS]
     # A pod without CPUs of its own is left the rest: the CPUs of the system's programs.
     start(lab, "shared", "sleep 3600", {"memory": "16Mi"})
     phase(lab, "shared", "Running")
-    assert cpus(shown(lab, "shared", 'sed -n "s/^Cpus_allowed_list:.//p" /proc/1/status')) == {0, 2}
+    assert cpus(shown(lab, "shared", OWN_CPUS)) == {0, 2}
     start(lab, "third", "sleep 3600", GUARANTEED)
     until = time.monotonic() + POD_S
     while "Insufficient cpu" not in kubectl(lab, "get pod third -o yaml"):
@@ -100,9 +101,7 @@ def test_a_pod_whose_cpus_are_on_two_numa_nodes_is_refused(lab: Lab) -> None:
 
 
 def test_huge_pages_end_at_the_limit(lab: Lab) -> None:
-    volume = {"volumes": [{"name": "pages", "emptyDir": {"medium": "HugePages-2Mi"}}]}
-    mount = {"volumeMounts": [{"name": "pages", "mountPath": "/pages"}]}
-    start(lab, "pages", "sleep 3600", GUARANTEED, container=mount, **volume)
+    start(lab, "pages", "sleep 3600", GUARANTEED, container=MOUNTED, **PAGES)
     phase(lab, "pages", "Running")
     # containerd leaves the limit to the pod's group, which no container sees (its setting
     # disable_hugetlb_controller).
@@ -132,6 +131,58 @@ def test_a_pod_with_a_share_of_a_cpu_gets_no_more(lab: Lab) -> None:
     phase(lab, "share", "Running")
     assert shown(lab, "share", "cat /sys/fs/cgroup/cpu.max") == "50000 100000"
     kubectl(lab, "delete pod share")
+
+
+def test_a_job_on_two_nodes_has_huge_pages_and_cpus_of_its_own(lab: Lab) -> None:
+    """Each process waits for the other one, by its name, before it ends."""
+    port = 7000
+    other = "two-nodes-$((1 - JOB_COMPLETION_INDEX)).two-nodes"
+    steps = (
+        f"{BUSYBOX} fallocate -l {32 * MIB} /pages/a",
+        OWN_CPUS.replace("sed", f"{BUSYBOX} sed"),
+        f"{BUSYBOX} httpd -p {port} -h /proc",
+        f"until {BUSYBOX} wget -q -O /dev/null http://{other}:{port}/version; do "
+        f"{BUSYBOX} sleep 1; done",
+        f"{BUSYBOX} sleep 10",
+    )
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "two-nodes"}},
+    }
+    made = pod(
+        "two-nodes",
+        [BUSYBOX, "sh", "-c", " && ".join(steps)],
+        container={**MOUNTED, "resources": {"limits": GUARANTEED}},
+        restartPolicy="Never",
+        subdomain="two-nodes",
+        topologySpreadConstraints=[spread],
+        **PAGES,
+    )
+    names = {"name": "two-nodes"}
+    job = {
+        "completions": 2,
+        "parallelism": 2,
+        "completionMode": "Indexed",
+        "backoffLimit": 0,
+        "template": {"metadata": {"labels": {"app": "two-nodes"}}, "spec": made["spec"]},
+    }
+    service = {"clusterIP": "None", "selector": {"app": "two-nodes"}, "ports": [{"port": port}]}
+    objects = [
+        {"apiVersion": "v1", "kind": "Service", "metadata": names, "spec": service},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": names, "spec": job},
+    ]
+    kubectl(lab, "apply -f -", json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    kubectl(lab, f"wait --for=condition=Complete job two-nodes --timeout={POD_S}s")
+    found = json.loads(kubectl(lab, "get pods -l app=two-nodes -o json"))["items"]
+    assert {one["spec"]["nodeName"] for one in found} == {"worker1", "worker2"}
+    for one in found:
+        # wget says in later lines that the other process is not there yet.
+        first, *_ = kubectl(lab, f"logs {one['metadata']['name']}").splitlines()
+        (own,) = cpus(first)
+        assert own in CPUS
+    kubectl(lab, "delete job,service two-nodes")
 
 
 def test_nothing_differs_and_nothing_is_to_do(lab: Lab) -> None:
