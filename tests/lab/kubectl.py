@@ -113,14 +113,13 @@ def web_servers(kubernetes: Kubernetes, nodes: tuple[str, ...]) -> None:
 def leads_to_all(kubernetes: Kubernetes, nodes: tuple[str, ...]) -> str:
     """Hold that the web servers' Service is found by name and leads to all; return its address."""
     address = str(kubernetes.get("service web")["spec"]["clusterIP"])
+    loop = f"for i in $(seq 20); do {BUSYBOX} wget -q -O- http://web/; done"
     for node in nodes:
         name = f"web.{kubernetes.namespace}.svc.cluster.local"
         said = kubernetes.run(f"exec web-{node} -- {BUSYBOX} nslookup {name}")
         assert address in said
-        for other in nodes:
-            # kube-proxy learns of a pod that has just become Ready a moment later.
-            ask = f"exec web-{node} -- {BUSYBOX} wget -q -T 2 -O- http://web/"
-            kubernetes.eventually(ask, other)
+        answers = kubernetes.run(f"exec web-{node} -- {BUSYBOX} sh -c '{loop}'")
+        assert set(answers.split()) == set(nodes)
     return address
 
 
