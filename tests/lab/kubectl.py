@@ -16,6 +16,8 @@ IMAGE = "docker.io/library/busybox:1.37"
 BUSYBOX = "/bin/busybox"
 SLEEP = [BUSYBOX, "sleep", "3600"]
 READY_S = 90
+SYNCED_S = 15
+"""The longest time until kube-proxy of every node leads to a pod that is Ready."""
 ALERT_S = 90
 """The longest time between a fault and its alert: intervals of scraping and of rules."""
 
@@ -111,15 +113,23 @@ def web_servers(kubernetes: Kubernetes, nodes: tuple[str, ...]) -> None:
 
 
 def leads_to_all(kubernetes: Kubernetes, nodes: tuple[str, ...]) -> str:
-    """Hold that the web servers' Service is found by name and leads to all; return its address."""
+    """Hold that the web servers' Service is found by name and leads to all; return its address.
+
+    kube-proxy writes its rules at most once a second (``minSyncPeriod``), so a node may know one
+    of two new pods when the other is Ready too. Thus the first questions may fail or go to one
+    pod; after every pod has answered once, no question may fail.
+    """
     address = str(kubernetes.get("service web")["spec"]["clusterIP"])
-    loop = f"for i in $(seq 20); do {BUSYBOX} wget -q -O- http://web/; done"
+    ask = f"{BUSYBOX} wget -q -T 5 -O- http://web/"
     for node in nodes:
         name = f"web.{kubernetes.namespace}.svc.cluster.local"
         said = kubernetes.run(f"exec web-{node} -- {BUSYBOX} nslookup {name}")
         assert address in said
-        answers = kubernetes.run(f"exec web-{node} -- {BUSYBOX} sh -c '{loop}'")
-        assert set(answers.split()) == set(nodes)
+        for other in nodes:
+            kubernetes.eventually(f"exec web-{node} -- {ask}", other, SYNCED_S)
+        loop = f"for i in $(seq 20); do {ask} || echo unanswered; done"
+        answers = kubernetes.run(f"exec web-{node} -- {BUSYBOX} sh -c '{loop}'").split()
+        assert (len(answers), set(answers)) == (20, set(nodes)), answers
     return address
 
 
