@@ -319,7 +319,10 @@ def manifests_expected(view: View) -> dict[str, JsonValue]:
 def objects_expected(view: View) -> dict[str, JsonValue]:
     """Return that each object is as planned: the reading has only those that are not."""
     found = view.read("kubernetes.objects")
-    return dict.fromkeys(found if isinstance(found, dict) else (), "as the manifests have it")
+    return {
+        one: "available" if str(how).startswith("unavailable") else "as the manifests have it"
+        for one, how in (found.items() if isinstance(found, dict) else ())
+    }
 
 
 def _release_text(state: Mapping[str, object]) -> str:

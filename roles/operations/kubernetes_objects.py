@@ -5,7 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
-from lockstep.facts.kubernetes import FIXED, nodes_seen, object_states
+from lockstep.facts.kubernetes import (
+    DIFFERS,
+    FIXED,
+    LEFT_OVER,
+    MISSING,
+    REPLICAS,
+    nodes_seen,
+    object_states,
+)
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import KUBEADM_CONFIG, KUBECTL
 from lockstep.plan.kubernetes_objects import OWNER, manifests, object_sources
@@ -18,7 +26,7 @@ ADDONS = " && ".join(
 )
 """kubeadm begins each object with a line of three dashes."""
 COREDNS = "Deployment kube-system/coredns"
-REPLICAS = 2
+PODS = 2
 """CoreDNS' pods when kubeadm installs it; it keeps another number that it finds
 (phases/addons/dns/dns.go, coreDNSReplicas)."""
 MADE_ANEW = ("ClusterRoleBinding", "PriorityClass", "RoleBinding", "StorageClass")
@@ -63,7 +71,7 @@ def as_planned(plan: NodePlan) -> Commands:
         plan: the plan of the node.
     """
     found = ask(object_states(object_sources(plan)))
-    changed = {one for one, how in found.items() if how != "left over"}
+    changed = {one for one, how in found.items() if how.startswith((MISSING, DIFFERS))}
     # Of these kinds nothing that runs depends on the object itself.
     fixed = (one for one, how in found.items() if how == FIXED and _kind(one) in MADE_ANEW)
     yield from _deleted(fixed)
@@ -73,11 +81,11 @@ def as_planned(plan: NodePlan) -> Commands:
             yield _again(f"{APPLY} {' '.join(f'-f {shlex.quote(path)}' for path in files)}")
         # Without the number of replicas, which a site may change. kubeadm's own phase fails if
         # it finds a configuration of CoreDNS that it does not know.
-        kept = f"sed '/^  replicas: {REPLICAS}$/d'"
+        kept = f"sed '/^  replicas: {PODS}$/d'"
         yield f"made=$({ADDONS}) && printf '%s\\n' \"$made\" | {kept} | {APPLY} -f - >/dev/null"
-        if found.get(COREDNS) == "missing":
-            yield f"{KUBECTL} -n kube-system scale deployment coredns --replicas={REPLICAS}"
-    yield from _deleted(one for one, how in found.items() if how == "left over")
+        if found.get(COREDNS, "").startswith((MISSING, DIFFERS + REPLICAS)):
+            yield f"{KUBECTL} -n kube-system scale deployment coredns --replicas={PODS}"
+    yield from _deleted(one for one, how in found.items() if how == LEFT_OVER)
 
 
 def _kind(one: str) -> str:

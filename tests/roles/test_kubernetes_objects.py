@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -98,6 +99,35 @@ def test_what_the_api_server_sets_is_no_difference() -> None:
     assert json.loads(found.texts[1])["items"][0]["metadata"]["labels"] == {plan.LABEL: plan.OWNER}
 
 
+def deployment(pods: int, available: int, since_s: float) -> Any:
+    """Return CoreDNS as the API server has it."""
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - since_s))
+    state = {"type": "Available", "status": str(available > 0), "lastTransitionTime": at}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "coredns", "namespace": "kube-system"},
+        "spec": {"replicas": pods},
+        "status": {"availableReplicas": available, "conditions": [state]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("live", "found"),
+    [
+        (deployment(2, 2, 500), None),
+        (deployment(3, 3, 500), None),  # a site may choose their number
+        (deployment(2, 0, 500), "unavailable: 0 of 2 pods"),
+        (deployment(2, 0, 5), None),  # they start
+        (deployment(0, 1, 500), "differs: spec.replicas"),
+    ],
+)
+def test_a_deployment_needs_pods(live: Any, found: str | None, head: Path) -> None:
+    one = {name: value for name, value in live.items() if name not in ("spec", "status")}
+    (head / MANIFEST[1:]).write_text(plan.manifest([one]))
+    assert read(Cluster([live], [live], [live]), MANIFEST).get(role.COREDNS) == found
+
+
 def test_differing_missing_and_left_over_objects_are_named() -> None:
     less = changed(QUOTA, lambda one: one["spec"]["hard"].pop("pods"))
     more = changed(QUOTA, lambda one: one["metadata"].update(name="old"))
@@ -169,8 +199,13 @@ def test_other_objects_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
         *_, addons = ran(monkeypatch, {"ConfigMap kube-system/coredns": how})
         assert "addon coredns" in addons
         assert "apply --server-side --force-conflicts --field-manager=lockstep" in addons
-    *_, scaled = ran(monkeypatch, {role.COREDNS: "missing"})
-    assert "scale deployment coredns --replicas=2" in scaled
+    for how in ("missing", "differs: spec.replicas, spec.template"):
+        *_, scaled = ran(monkeypatch, {role.COREDNS: how})
+        assert "scale deployment coredns --replicas=2" in scaled
+
+
+def test_nothing_is_written_while_pods_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ran(monkeypatch, {role.COREDNS: "unavailable: 0 of 2 pods"}) == []
 
 
 def test_only_the_first_head_has_the_role() -> None:

@@ -349,14 +349,16 @@ RULES = (
     ),
     Rule(
         id="kubernetes.objects",
-        claim="Every object that Lockstep manages in Kubernetes is as its manifest has it.",
-        why="A quota, a role or CoreDNS that somebody edited acts on all users at once.",
+        claim="Every managed object is as its manifest has it, and its pods are available.",
+        why="A quota that somebody edited, or CoreDNS without pods, acts on all users at once.",
         blind="Fields that no manifest has, and objects of others.",
         source="Kubernetes, Server-Side Apply; kubectl apply --dry-run=server",
         reading="kubernetes.objects",
         look=Look(changed_objects),
         expected=each(objects_expected),
-        repair=by_role("kubernetes_objects"),
+        repair=by_role(
+            "kubernetes_objects", f"{DEPLOY}; if unavailable, see {KUBECTL} get pods -A -o wide"
+        ),
         applies=concerned,
         explained_by=NOT_SEEN,
     ),

@@ -247,13 +247,19 @@ def _days(path: str) -> int:
         raise Unread(f"{path} has no certificate")
     # UTCTime has two digits of the year, 50 to 99 of 1950 to 1999 (RFC 5280 4.1.2.5.1).
     text = ends.group(2) or (b"19" if ends.group(1) >= b"50" else b"20") + ends.group(1)
-    return int((_unix(text.decode()) - time.time()) // DAY_S)
+    return int((unix(text.decode(), "%Y%m%d%H%M%S") - time.time()) // DAY_S)
 
 
-def _unix(text: str) -> float:
+def unix(text: str, form: str) -> float:
+    """Return a time in UTC as seconds since 1970.
+
+    Args:
+        text: the time.
+        form: its directives (time.strptime).
+    """
     import calendar
 
-    return calendar.timegm(time.strptime(text, "%Y%m%d%H%M%S"))
+    return calendar.timegm(time.strptime(text, form))
 
 
 def read_static_pods(request: Request, commands: Commands) -> Readings:

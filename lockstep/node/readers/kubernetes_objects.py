@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from collections.abc import Iterable
 from typing import Any
 
 from lockstep.node.readers.commands import Commands, failure
+from lockstep.node.readers.kubernetes import unix
 from lockstep.node.readers.reading import Readings, Request, Unread
 from lockstep.node.readers.tree import exists, text_of
 
@@ -43,6 +46,11 @@ MISSING = "missing"
 LEFT_OVER = "left over"
 DIFFERS = "differs: "
 FIXED = "differs: in fields that cannot change"
+UNAVAILABLE = "unavailable: "
+REPLICAS = "spec.replicas"
+SETTLED_S = 60
+"""Time that pods have to start, such as after a deploy or a reboot, before they count as
+unavailable."""
 REFUSED = ("is invalid:", "is forbidden:", "cannot change")
 """What kubectl says of a change that the API server refuses."""
 NOT_COMPARED = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
@@ -62,23 +70,25 @@ def read_objects(request: Request, commands: Commands) -> Readings:
     The value has an entry for each such object, "Kind namespace/name" or "Kind name" for one
     without a namespace: "missing", "differs: " and the paths of its fields with commas
     ("differs: spec.hard.pods"), or "left over", if it has Lockstep's label and no manifest has it.
-    It is empty if everything is as planned, and on nodes without manifests.
+    A Deployment that is as planned and had too few available pods for a minute is "unavailable: "
+    and their number ("unavailable: 0 of 2 pods"; Kubernetes, Deployment, condition Available). The
+    value is empty if everything is as planned, and on nodes without manifests.
     """
     names = request["manifests"]
     if not names:
         return {"kubernetes.objects": {}}
     if not exists(ADMIN_CONF):
         raise Unread(f"{ADMIN_CONF}: no such file; kubeadm has not made the control plane")
-    planned = _planned(names, commands)
-    found = differences(planned, commands)
-    keys = {_key(one) for one in planned}
+    planned = _by_key(_planned(names, commands))
+    live = _live(planned, commands)
+    found = _unavailable(live.values()) | _differences(planned, live, commands, OWNER)
     for key in _labelled(commands):
-        if key not in keys:
+        if key not in planned:
             found[_shown(key)] = LEFT_OVER
     return {"kubernetes.objects": dict(sorted(found.items()))}
 
 
-def differences(objects: list[Object], commands: Commands, manager: str = OWNER) -> dict[str, str]:
+def differences(objects: list[Object], commands: Commands, manager: str) -> dict[str, str]:
     """Return the objects that are missing or differ, as ``read_objects`` has them.
 
     Args:
@@ -86,8 +96,13 @@ def differences(objects: list[Object], commands: Commands, manager: str = OWNER)
         commands: runs kubectl.
         manager: who applies them with server-side apply.
     """
-    planned = {_key(one): one for one in objects}
-    live = _live(planned, commands)
+    planned = _by_key(objects)
+    return _differences(planned, _live(planned, commands), commands, manager)
+
+
+def _differences(
+    planned: dict[Key, Object], live: dict[Key, Object], commands: Commands, manager: str
+) -> dict[str, str]:
     found = {_shown(key): MISSING for key in planned if key not in live}
     there = {key: one for key, one in planned.items() if key in live}
     for key, merged in _merged(there, commands, manager).items():
@@ -95,9 +110,27 @@ def differences(objects: list[Object], commands: Commands, manager: str = OWNER)
             found[_shown(key)] = FIXED
             continue
         paths = list(dict.fromkeys(different(_compared(live[key]), _compared(merged))))
+        # If no manifest has the number of pods, a site may choose it, but it cannot be 0.
+        if live[key]["kind"] == "Deployment" and live[key]["spec"].get("replicas") == 0:
+            paths = list(dict.fromkeys((REPLICAS, *paths)))
         if paths:
             more = ["..."] if len(paths) > MOST_FIELDS else []
             found[_shown(key)] = DIFFERS + ", ".join([*paths[:MOST_FIELDS], *more])
+    return found
+
+
+def _unavailable(live: Iterable[Object]) -> dict[str, str]:
+    """Return the Deployments without enough available pods (``read_objects``)."""
+    found = {}
+    for one in live:
+        status = one.get("status") or {}
+        for condition in status.get("conditions") or () if one["kind"] == "Deployment" else ():
+            if (condition["type"], condition["status"]) != ("Available", "False"):
+                continue
+            since = unix(condition["lastTransitionTime"], "%Y-%m-%dT%H:%M:%SZ")
+            if time.time() - since >= SETTLED_S:
+                pods = f"{status.get('availableReplicas', 0)} of {one['spec']['replicas']} pods"
+                found[_shown(_key(one))] = UNAVAILABLE + pods
     return found
 
 
@@ -172,6 +205,10 @@ def documents(text: str) -> list[Object]:
 def _flat(document: Object) -> list[Object]:
     """Return the objects of a List, or the object itself."""
     return document["items"] if document.get("kind") == "List" else [document]
+
+
+def _by_key(objects: list[Object]) -> dict[Key, Object]:
+    return {_key(one): one for one in objects}
 
 
 def _key(one: Object) -> Key:
