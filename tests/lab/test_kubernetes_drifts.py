@@ -171,6 +171,17 @@ def test_each_drift_is_named_and_one_deploy_repairs_them(pods: Lab) -> None:
     assert pods.deploy().changed == []
 
 
+def names_after_a_start_of_the_kubelet(pods: Lab, expected: set[tuple[str, str, str]]) -> None:
+    """Wait until the check names the expected findings alone.
+
+    A kubelet that has just started knows no GPUs, and tells its numbers every ten seconds.
+    """
+    deadline = time.monotonic() + REPORTED_S
+    while (checked := pods.check_once_read()).named != expected:
+        assert time.monotonic() < deadline, checked.text
+        time.sleep(5)
+
+
 def test_a_lost_route_is_made_again(pods: Lab) -> None:
     pods.on("worker1", "ip -6 route flush proto 76")
     found = pods.check().findings
@@ -184,11 +195,7 @@ def test_a_stopped_kubelet_is_one_finding_and_an_alert(pods: Lab) -> None:
     assert pods.check().named == {("unit.active", "worker1", "kubelet.service")}
     wait_for_alert(pods, "KubeletDown", "worker1")
     assert pods.deploy().status == 0
-    # A kubelet that has just started knows no GPUs, and tells its numbers every ten seconds.
-    deadline = time.monotonic() + REPORTED_S
-    while (checked := pods.check_once_read()).named:
-        assert time.monotonic() < deadline, checked.text
-        time.sleep(5)
+    names_after_a_start_of_the_kubelet(pods, set())
 
 
 def test_a_running_kubelet_with_other_settings_is_named(pods: Lab) -> None:
@@ -197,11 +204,12 @@ def test_a_running_kubelet_with_other_settings_is_named(pods: Lab) -> None:
     pods.on("worker1", f"printf '{head}\nmaxPods: 9\n' >{later}; systemctl restart kubelet")
     try:
         pods.on("head", f"{KUBECTL} wait --for=condition=Ready node/worker1 --timeout=60s")
-        assert pods.check_once_read().named == {("kubernetes.kubelet_config", "worker1", "maxPods")}
+        named = ("kubernetes.kubelet_config", "worker1", "maxPods")
+        names_after_a_start_of_the_kubelet(pods, {named})
     finally:
         pods.on("worker1", f"rm {later}; systemctl restart kubelet")
     pods.on("head", f"{KUBECTL} wait --for=condition=Ready node/worker1 --timeout=60s")
-    assert pods.check_once_read().named == set()
+    names_after_a_start_of_the_kubelet(pods, set())
 
 
 def test_the_object_of_a_node_that_left_is_named(pods: Lab) -> None:
