@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lockstep.probe.ship import TOO_SLOW
 from lockstep.question import Part
 
 
@@ -18,6 +19,9 @@ class Readings:
     """Name -> reading, in the form that the program on the node prints."""
     after_command: bool = False
     """Whether the readings were taken after a command of this run, with no other command since."""
+    too_slow: set[str] = field(default_factory=set)
+    """Names of the readings that were not taken in time when they were last taken, such as those
+    of a daemon that does not run; they are taken again only for a question."""
     _read_at: dict[Part, float] = field(default_factory=dict)
     _with_what: str = ""
 
@@ -31,8 +35,15 @@ class Readings:
         if with_what != self._with_what:
             self.values, self._read_at, self._with_what = {}, {}, with_what
         self.values.update(values)
+        late = {name for name, one in values.items() if TOO_SLOW in str(one.get("unread", ""))}
+        self.too_slow.difference_update(values)
+        self.too_slow.update(late)
         self._read_at = {part: one for part, one in self._read_at.items() if part[0] not in values}
         self._read_at.update(dict.fromkeys(wanted, at))
+
+    def in_time(self, part: Part) -> bool:
+        """Return whether the reading of a part did not exceed its limit (``too_slow``)."""
+        return part[0] not in self.too_slow
 
     def has(self, wanted: Iterable[Part], with_what: str, since: float) -> bool:
         """Return whether all wanted parts were read with these arguments, at ``since`` or later."""

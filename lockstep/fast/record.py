@@ -180,11 +180,11 @@ class HostRecord:
             return self._get_fact(kind, *given, **named)
 
     def _due(self) -> frozenset[Part]:
-        """Return the parts that the roles will still ask for in this phase.
+        """Return the parts that the roles will still ask for in this phase, and that come in time.
 
         Parts that they asked for more often than declared are included, because they may ask again.
         """
-        declared = Counter(part for parts in self._declared() for part in parts)
+        declared = Counter(filter(self._readings.in_time, itertools.chain(*self._declared())))
         return frozenset(part for part, times in declared.items() if times != self._asked[part])
 
     def _due_next(self) -> frozenset[Part]:
@@ -368,7 +368,7 @@ class HostRecord:
 
     def drop(self) -> None:
         """Make the next question read all its parts again, even those that are being read now."""
-        self._readings, self._early = Readings(), None
+        self._readings, self._early = Readings(too_slow=self._readings.too_slow), None
 
     def disconnected(self) -> None:
         """Drop the record and the reading process, which ends with its connection."""

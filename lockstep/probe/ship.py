@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lockstep.node.readers.collect import OF_NVIDIA_SMI
+from lockstep.node.readers.commands import TOO_SLOW as TOO_SLOW
 from lockstep.node.readers.selected import BEGIN as BEGIN
 from lockstep.node.readers.selected import END as END
 from lockstep.node.readers.selected import ENDS_AFTER_S as ENDS_AFTER_S

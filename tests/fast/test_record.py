@@ -152,6 +152,17 @@ def test_what_is_asked_more_often_than_declared_is_read_together_from_then_on(no
         node.record.note_command()
 
 
+def test_a_reading_that_was_too_slow_is_taken_only_for_its_question(node: Node) -> None:
+    """A program that waits for a daemon that does not run would delay every other reading."""
+    name = line_of(node.files[0]).readings[0]
+    late = {name: {"unread": "scontrol: did not finish within 30 s"}}
+    node.record._readings.add(late, (), "", time.monotonic())
+    node.record.note_command()
+    assert node.read() == ["old", "old"]
+    assert node.executions == 2
+    assert node.record._readings.too_slow == set()
+
+
 @pytest.mark.parametrize("arguments", [{"_sudo": True}, {"_sudo": True, "_sudo_user": "slurm"}])
 def test_another_user_is_told_nothing_of_the_record(node: Node, arguments: dict[str, Any]) -> None:
     assert node.read() == ["old", "old"]
