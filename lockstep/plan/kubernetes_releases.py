@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.plan import kubernetes_gpus
-from lockstep.plan.kubernetes import ADMIN_CONF
+from lockstep.plan.kubernetes import ADMIN_CONF, KUBECTL
 from lockstep.plan.kubernetes import FOLDER as ETC
 from lockstep.plan.kubernetes_objects import HEADER, applies_objects
 
@@ -32,6 +32,8 @@ TIMEOUT_S = 60
 """How long Helm waits for one operation, such as a hook's Job (--timeout); its default is 300."""
 KEPT = 5
 """Revisions that Helm keeps (--history-max)."""
+ROLLED_OUT_S = 60
+"""The longest wait for new pods of DaemonSets; those of NVIDIA's device plugin start in seconds."""
 
 
 GPUS = "gpus"
@@ -100,6 +102,18 @@ class Release:
         ]
         words = shlex.join(["upgrade", "--install", self.name, chart, *options])
         return f"{HELM} {words}"
+
+
+def rolled_out(namespace: str) -> str:
+    """Return a command that waits until the DaemonSets of a namespace run their new pods.
+
+    It waits for ``ROLLED_OUT_S`` at most, and always succeeds: a node that is lost, whose pods
+    never end, must not hold up the others.
+    """
+    return (
+        f"{KUBECTL} --request-timeout={ROLLED_OUT_S + 10}s --namespace {shlex.quote(namespace)} "
+        f"rollout status daemonset --timeout={ROLLED_OUT_S}s >/dev/null 2>&1 || :"
+    )
 
 
 def releases(plan: NodePlan) -> tuple[Release, ...]:

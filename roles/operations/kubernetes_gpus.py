@@ -12,9 +12,13 @@ from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import KUBECTL
 from lockstep.plan.kubernetes_gpus import LAYOUTS, NAMESPACE, gpu_workers, layouts
+from lockstep.plan.kubernetes_releases import rolled_out
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
 
-RESTART = f"{KUBECTL} --namespace {NAMESPACE} rollout restart daemonset >/dev/null"
+RESTART = (
+    f"{KUBECTL} --namespace {NAMESPACE} rollout restart daemonset >/dev/null && "
+    f"{{ {rolled_out(NAMESPACE)}; }}"
+)
 
 OFFERED_S = {"operands": 90, "operator": 600}
 """The operator pulls several large images first, and validates them one after the other."""
@@ -43,7 +47,7 @@ def layouts_seen(plan: NodePlan) -> None:
     offered(name="GPUs are offered", plan=plan)
 
 
-@operation("the device plugin has seen the layouts of the GPUs", limit_s=60.0)
+@operation("the device plugin has seen the layouts of the GPUs", limit_s=120.0)
 def looked_again(plan: NodePlan) -> Commands:
     """Restart the pods that look for MIG devices only when they start, and note the layouts.
 

@@ -7,13 +7,14 @@ import shlex
 from lockstep.facts.kubernetes import release_states
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import KUBECTL
-from lockstep.plan.kubernetes_releases import Release, release_sources, releases
+from lockstep.plan.kubernetes_releases import Release, release_sources, releases, rolled_out
 from lockstep.roles.operations.operation import Commands, ask, operation
 
 HELM_MAJOR = 4
 """The release whose options are used: Helm 3 has no --force-conflicts (helm upgrade --help)."""
-LIMIT_S = 300.0
-"""Seconds for all releases: the charts are downloaded, and Helm waits for their hooks."""
+LIMIT_S = 360.0
+"""Seconds for all releases: the charts are downloaded, Helm waits for their hooks, and new pods
+start."""
 
 
 def applied(plan: NodePlan) -> None:
@@ -37,7 +38,9 @@ def as_planned(plan: NodePlan) -> Commands:
             yield _forgotten(one, state["status"])
         yield (
             f"{_right_helm(plan)}; "
-            f'said=$({one.command} 2>&1) || {{ echo "$said" | tail -n 12 >&2; exit 1; }}'
+            f'said=$({one.command} 2>&1) || {{ echo "$said" | tail -n 12 >&2; exit 1; }}; '
+            # Until its new pods run, the device plugin still offers what the old ones have found.
+            f"{rolled_out(one.namespace)}"
         )
 
 
