@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lockstep.node.readers.kubernetes_objects import COREDNS as COREDNS
 from lockstep.node.readers.kubernetes_objects import DIFFERS as DIFFERS
 from lockstep.node.readers.kubernetes_objects import FIXED as FIXED
 from lockstep.node.readers.kubernetes_objects import LEFT_OVER as LEFT_OVER

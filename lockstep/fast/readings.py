@@ -35,9 +35,8 @@ class Readings:
         if with_what != self._with_what:
             self.values, self._read_at, self._with_what = {}, {}, with_what
         self.values.update(values)
-        late = {name for name, one in values.items() if TOO_SLOW in str(one.get("unread", ""))}
         self.too_slow.difference_update(values)
-        self.too_slow.update(late)
+        self.too_slow.update(name for name, one in values.items() if _is_late(one))
         self._read_at = {part: one for part, one in self._read_at.items() if part[0] not in values}
         self._read_at.update(dict.fromkeys(wanted, at))
 
@@ -52,3 +51,11 @@ class Readings:
     def oldest(self, wanted: Iterable[Part]) -> float:
         """Return the time at which the oldest of the wanted parts was read."""
         return min((self._read_at.get(part, -math.inf) for part in wanted), default=math.inf)
+
+
+def _is_late(reading: Mapping[str, Any]) -> bool:
+    """Return whether a reading, or an item of it, was not taken because it took too long."""
+    value = reading.get("value")
+    parts = [reading, *(value.values() if isinstance(value, dict) else ())]
+    reasons = [str(one.get("unread", "")) for one in parts if isinstance(one, dict)]
+    return any(words in reason for reason in reasons for words in TOO_SLOW)

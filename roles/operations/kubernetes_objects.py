@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from lockstep.facts.kubernetes import (
+    COREDNS,
     DIFFERS,
     FIXED,
     LEFT_OVER,
@@ -25,7 +26,6 @@ ADDONS = " && ".join(
     for name in ("kube-proxy", "coredns")
 )
 """kubeadm begins each object with a line of three dashes."""
-COREDNS = "Deployment kube-system/coredns"
 PODS = 2
 """CoreDNS' pods when kubeadm installs it; it keeps another number that it finds
 (phases/addons/dns/dns.go, coreDNSReplicas)."""

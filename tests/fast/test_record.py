@@ -152,11 +152,18 @@ def test_what_is_asked_more_often_than_declared_is_read_together_from_then_on(no
         node.record.note_command()
 
 
-def test_a_reading_that_was_too_slow_is_taken_only_for_its_question(node: Node) -> None:
+LATE = {"unread": "scontrol: did not finish within 30 s"}
+
+
+@pytest.mark.parametrize(
+    "late", [LATE, {"value": {"worker1": LATE}}, {"unread": "no answer within 50 s"}]
+)
+def test_a_reading_that_was_too_slow_is_taken_only_for_its_question(
+    node: Node, late: dict[str, Any]
+) -> None:
     """A program that waits for a daemon that does not run would delay every other reading."""
     name = line_of(node.files[0]).readings[0]
-    late = {name: {"unread": "scontrol: did not finish within 30 s"}}
-    node.record._readings.add(late, (), "", time.monotonic())
+    node.record._readings.add({name: late}, (), "", time.monotonic())
     node.record.note_command()
     assert node.read() == ["old", "old"]
     assert node.executions == 2

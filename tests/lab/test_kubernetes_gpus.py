@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow]
 
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout=30s"
 SYSTEM = "gpu-operator"
-NODE = "worker1"
+NODE, OTHER = "worker1", "worker2"
 MIG = "tests/lab/kubernetes_mig_inventory.py"
 READY_S = 120
 
@@ -27,15 +27,15 @@ def kubectl(lab: Lab, words: str, check: bool = True, stdin: str | None = None) 
     return lab.lab("run", "head", "--", "sh", "-c", script, check=check, stdin=stdin).stdout
 
 
-def allocatable(lab: Lab) -> dict[str, str]:
+def allocatable(lab: Lab, node: str = NODE) -> dict[str, str]:
     """The GPUs that a worker can give to pods."""
-    found = json.loads(kubectl(lab, f"get node {NODE} -o jsonpath='{{.status.allocatable}}'"))
+    found = json.loads(kubectl(lab, f"get node {node} -o jsonpath='{{.status.allocatable}}'"))
     return {name: n for name, n in found.items() if name.startswith("nvidia.com/") and n != "0"}
 
 
-def wait_for(lab: Lab, wanted: dict[str, str]) -> None:
+def wait_for(lab: Lab, wanted: dict[str, str], node: str = NODE) -> None:
     deadline = time.monotonic() + READY_S
-    while (found := allocatable(lab)) != wanted:
+    while (found := allocatable(lab, node)) != wanted:
         assert time.monotonic() < deadline, found
         time.sleep(2)
 
@@ -113,7 +113,9 @@ def test_a_gpu_with_a_fatal_error_is_named_and_not_given_to_pods(started: Lab) -
     finally:
         started.lab("gpu", NODE, "--gpu", "3", "--set", "xid=none")
         kubectl(started, f"-n {SYSTEM} rollout restart daemonset")
-    wait_for(started, {"nvidia.com/gpu": "8"})
+    kubectl(started, f"-n {SYSTEM} rollout status daemonset --timeout=60s")
+    for node in (NODE, OTHER):
+        wait_for(started, {"nvidia.com/gpu": "8"}, node)
     started.node_check(NODE)
     assert health(started) == {
         "status": "True",

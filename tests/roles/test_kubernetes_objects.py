@@ -99,16 +99,18 @@ def test_what_the_api_server_sets_is_no_difference() -> None:
     assert json.loads(found.texts[1])["items"][0]["metadata"]["labels"] == {plan.LABEL: plan.OWNER}
 
 
-def deployment(pods: int, available: int, since_s: float) -> Any:
+def deployment(pods: int, available: int, since_s: float, rolls_out: bool = False) -> Any:
     """Return CoreDNS as the API server has it."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - since_s))
     state = {"type": "Available", "status": str(available > 0), "lastTransitionTime": at}
+    reason = "ReplicaSetUpdated" if rolls_out else "NewReplicaSetAvailable"
+    progress = {"type": "Progressing", "status": "True", "reason": reason}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "coredns", "namespace": "kube-system"},
         "spec": {"replicas": pods},
-        "status": {"availableReplicas": available, "conditions": [state]},
+        "status": {"availableReplicas": available, "conditions": [state, progress]},
     }
 
 
@@ -119,13 +121,14 @@ def deployment(pods: int, available: int, since_s: float) -> Any:
         (deployment(3, 3, 500), None),  # a site may choose their number
         (deployment(2, 0, 500), "unavailable: 0 of 2 pods"),
         (deployment(2, 0, 5), None),  # they start
+        (deployment(2, 0, 500, rolls_out=True), None),  # no worker has joined yet
         (deployment(0, 1, 500), "differs: spec.replicas"),
     ],
 )
 def test_a_deployment_needs_pods(live: Any, found: str | None, head: Path) -> None:
     one = {name: value for name, value in live.items() if name not in ("spec", "status")}
     (head / MANIFEST[1:]).write_text(plan.manifest([one]))
-    assert read(Cluster([live], [live], [live]), MANIFEST).get(role.COREDNS) == found
+    assert read(Cluster([live], [live], [live]), MANIFEST).get(reader.COREDNS) == found
 
 
 def test_differing_missing_and_left_over_objects_are_named() -> None:
@@ -200,12 +203,12 @@ def test_other_objects_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "addon coredns" in addons
         assert "apply --server-side --force-conflicts --field-manager=lockstep" in addons
     for how in ("missing", "differs: spec.replicas, spec.template"):
-        *_, scaled = ran(monkeypatch, {role.COREDNS: how})
+        *_, scaled = ran(monkeypatch, {reader.COREDNS: how})
         assert "scale deployment coredns --replicas=2" in scaled
 
 
 def test_nothing_is_written_while_pods_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ran(monkeypatch, {role.COREDNS: "unavailable: 0 of 2 pods"}) == []
+    assert ran(monkeypatch, {reader.COREDNS: "unavailable: 0 of 2 pods"}) == []
 
 
 def test_only_the_first_head_has_the_role() -> None:

@@ -214,13 +214,15 @@ def test_new_pods_are_awaited_but_a_lost_node_holds_nothing_up(
     programs, kubectl = tmp_path / "bin", tmp_path / "bin" / "kubectl"
     with (programs / "helm").open("a", encoding="utf-8") as program:
         program.write("echo v4.0.0\n")
-    kubectl.write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexit 1\n', encoding="utf-8")
+    named = 'case "$*" in *" get daemonsets "*) echo daemonset.apps/a; exit;; esac'
+    kubectl.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n{named}\nexit 1\n', encoding="utf-8")
     kubectl.chmod(0o755)
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    *_, upgrade, wait = calls.read_text(encoding="utf-8").splitlines()
+    *_, upgrade, _, wait = calls.read_text(encoding="utf-8").splitlines()
     assert "upgrade --install gpus" in upgrade
-    assert wait.endswith("--namespace gpu-operator rollout status daemonset --timeout=60s")
+    assert "--namespace gpu-operator" in wait
+    assert wait.endswith("rollout status daemonset.apps/a --timeout=60s")
 
 
 def test_reader_and_plan_use_the_same_words() -> None:

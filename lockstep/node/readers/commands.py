@@ -12,8 +12,8 @@ from typing import Any
 from lockstep.node.readers.reading import Unread
 
 COMMAND_TIMEOUT_S = 10.0
-TOO_SLOW = "did not finish within"
-"""Is part of the reason why a reading was not taken if a command took too long."""
+TOO_SLOW = ("did not finish within", "no answer within")
+"""One is part of the reason why a reading was not taken if a command or a reader took too long."""
 PATH = os.pathsep.join(
     [os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"]
 )
@@ -87,7 +87,7 @@ class Commands:
             }
         )
         if timed_out:
-            self.hung[argv[0]] = f"{argv[0]}: {TOO_SLOW} {self.timeout_s:g} s"
+            self.hung[argv[0]] = f"{argv[0]}: {TOO_SLOW[0]} {self.timeout_s:g} s"
             raise Unread(self.hung[argv[0]])
         return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 

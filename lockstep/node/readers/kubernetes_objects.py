@@ -48,6 +48,7 @@ DIFFERS = "differs: "
 FIXED = "differs: in fields that cannot change"
 UNAVAILABLE = "unavailable: "
 REPLICAS = "spec.replicas"
+COREDNS = "Deployment kube-system/coredns"
 SETTLED_S = 60
 """Time that pods have to start, such as after a deploy or a reboot, before they count as
 unavailable."""
@@ -110,8 +111,8 @@ def _differences(
             found[_shown(key)] = FIXED
             continue
         paths = list(dict.fromkeys(different(_compared(live[key]), _compared(merged))))
-        # If no manifest has the number of pods, a site may choose it, but it cannot be 0.
-        if live[key]["kind"] == "Deployment" and live[key]["spec"].get("replicas") == 0:
+        # A site may choose the number of CoreDNS' pods, but it cannot be 0.
+        if _shown(key) == COREDNS and live[key]["spec"].get("replicas") == 0:
             paths = list(dict.fromkeys((REPLICAS, *paths)))
         if paths:
             more = ["..."] if len(paths) > MOST_FIELDS else []
@@ -123,14 +124,20 @@ def _unavailable(live: Iterable[Object]) -> dict[str, str]:
     """Return the Deployments without enough available pods (``read_objects``)."""
     found = {}
     for one in live:
+        if one["kind"] != "Deployment":
+            continue
         status = one.get("status") or {}
-        for condition in status.get("conditions") or () if one["kind"] == "Deployment" else ():
-            if (condition["type"], condition["status"]) != ("Available", "False"):
-                continue
-            since = unix(condition["lastTransitionTime"], "%Y-%m-%dT%H:%M:%SZ")
-            if time.time() - since >= SETTLED_S:
-                pods = f"{status.get('availableReplicas', 0)} of {one['spec']['replicas']} pods"
-                found[_shown(_key(one))] = UNAVAILABLE + pods
+        conditions = {of["type"]: of for of in status.get("conditions") or ()}
+        available = conditions.get("Available", {"status": "Unknown"})
+        progress = conditions.get("Progressing", {"status": "Unknown"})
+        # A first rollout may wait for workers that join; progressDeadlineSeconds ends it (600 s).
+        rolls_out = progress["status"] == "True" and progress["reason"] != "NewReplicaSetAvailable"
+        if available["status"] != "False" or rolls_out:
+            continue
+        since = unix(available["lastTransitionTime"], "%Y-%m-%dT%H:%M:%SZ")
+        if time.time() - since >= SETTLED_S:
+            pods = f"{status.get('availableReplicas', 0)} of {one['spec']['replicas']} pods"
+            found[_shown(_key(one))] = UNAVAILABLE + pods
     return found
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lockstep.node.readers.commands import Commands
+from lockstep.node.readers.commands import TOO_SLOW, Commands
 from lockstep.node.readers.reading import FAILURES, Readings, Request, Unread, reason
 
 FORMAT = 1
@@ -72,7 +72,7 @@ def take(
         thread.start()
     for thread in threads:
         thread.join(max(0.0, begin + limit_s - time.monotonic()))
-    late = {"unread": f"no answer within {limit_s:g} s"}
+    late = {"unread": f"{TOO_SLOW[1]} {limit_s:g} s"}
     every = [name for rows in in_turn for _, names in rows for name in names]
     done = {**dict.fromkeys(every, late), **readings}
     return {

@@ -124,9 +124,15 @@ def _about(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
 
 
 def _of_scheduler(finding: dict[str, Any]) -> bool:
-    """Return whether a finding only says that a node takes no jobs, or that it is cordoned."""
-    return finding["rule"] == "slurm.state" or (
-        finding["rule"] == "kubernetes.node" and str(finding["found"]).startswith(CORDONED)
+    """Return whether a finding only says that a node takes no jobs, or that it is cordoned.
+
+    Pods that only a head may run wait while the only head is cordoned, so they are unavailable.
+    """
+    rule, found = finding["rule"], str(finding["found"])
+    return (
+        rule == "slurm.state"
+        or (rule == "kubernetes.node" and found.startswith(CORDONED))
+        or (rule == "kubernetes.objects" and found.startswith("unavailable"))
     )
 
 
