@@ -15,6 +15,7 @@ from lockstep.checks.looks import made
 from lockstep.checks.rule import Look
 from lockstep.checks.rules.boot import own_kernel
 from lockstep.checks.slurm_states import OUR_MARK
+from lockstep.node.readers.kubernetes_objects import UNAVAILABLE
 from lockstep.plan.kubernetes import SANDBOX_IMAGE, control_planes
 from lockstep.plan.kubernetes_gpus import has_gpus
 from lockstep.plan.kubernetes_releases import releases
@@ -320,7 +321,7 @@ def objects_expected(view: View) -> dict[str, JsonValue]:
     """Return that each object is as planned: the reading has only those that are not."""
     found = view.read("kubernetes.objects")
     return {
-        one: "available" if str(how).startswith("unavailable") else "as the manifests have it"
+        one: "available" if str(how).startswith(UNAVAILABLE) else "as the manifests have it"
         for one, how in (found.items() if isinstance(found, dict) else ())
     }
 

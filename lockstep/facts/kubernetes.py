@@ -11,6 +11,7 @@ from lockstep.node.readers.kubernetes_objects import FIXED as FIXED
 from lockstep.node.readers.kubernetes_objects import LEFT_OVER as LEFT_OVER
 from lockstep.node.readers.kubernetes_objects import MISSING as MISSING
 from lockstep.node.readers.kubernetes_objects import REPLICAS as REPLICAS
+from lockstep.node.readers.kubernetes_objects import UNAVAILABLE as UNAVAILABLE
 from lockstep.plan.kubernetes import KUBEADM_CONFIG
 from lockstep.question import Question, Taken, question
 

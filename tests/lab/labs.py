@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator
@@ -97,6 +98,15 @@ class Lab:
     def on(self, node: str, script: str, check: bool = True) -> str:
         """Run a shell script as root on a node's console; return what it printed."""
         return self.lab("run", node, "--", "sh", "-c", script, check=check).stdout
+
+    def promtool_passes(self, file: str) -> None:
+        """Have promtool test the rules that Prometheus has on the head with a file of ours."""
+        alerts = (ROOT / file).read_text(encoding="utf-8")
+        self.on(
+            "head",
+            "cd $(mktemp -d) && cp /etc/prometheus/lockstep.rules.yml ."
+            f" && printf %s {shlex.quote(alerts)} >alerts.yml && promtool test rules alerts.yml",
+        )
 
     @contextmanager
     def booted(self, workers: int = 2, os_name: str = "debian_13") -> Iterator[Lab]:

@@ -80,7 +80,9 @@ DRIFTS = (
           "kubernetes.labels", "worker1", CLASS),
     Drift("label removed", "head", f"{KUBECTL} label node worker2 {CLASS}-", "kubernetes.labels",
           "worker2", CLASS),
-    Drift("CoreDNS without pods", "head", f"{ON_SYSTEM} scale deployment coredns --replicas=0",
+    Drift("CoreDNS edited, and without pods", "head",
+          f"{ON_SYSTEM} label --overwrite deployment coredns k8s-app=mine && "
+          f"{ON_SYSTEM} scale deployment coredns --replicas=0",
           "kubernetes.objects", "head", "Deployment kube-system/coredns"),
     Drift("Service of DNS edited", "head",
           f"{ON_SYSTEM} label --overwrite service kube-dns kubernetes.io/name=mine",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+from lockstep.facts.kubernetes import UNAVAILABLE
 from lockstep.facts.reboot import Unanswered
 from lockstep.plan import NodePlan
 from lockstep.spec.names import expand
@@ -132,7 +133,7 @@ def _of_scheduler(finding: dict[str, Any]) -> bool:
     return (
         rule == "slurm.state"
         or (rule == "kubernetes.node" and found.startswith(CORDONED))
-        or (rule == "kubernetes.objects" and found.startswith("unavailable"))
+        or (rule == "kubernetes.objects" and found.startswith(UNAVAILABLE))
     )
 
 
