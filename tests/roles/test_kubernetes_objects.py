@@ -99,8 +99,8 @@ def test_what_the_api_server_sets_is_no_difference() -> None:
     assert json.loads(found.texts[1])["items"][0]["metadata"]["labels"] == {plan.LABEL: plan.OWNER}
 
 
-def deployment(pods: int, available: int, since_s: float, rolls_out: bool = False) -> Any:
-    """Return CoreDNS as the API server has it."""
+def deployment(pods: int, available: int, since_s: float, rolls_out: bool) -> Any:
+    """Return CoreDNS as the API server has it now."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - since_s))
     state = {"type": "Available", "status": str(available > 0), "lastTransitionTime": at}
     reason = "ReplicaSetUpdated" if rolls_out else "NewReplicaSetAvailable"
@@ -115,17 +115,20 @@ def deployment(pods: int, available: int, since_s: float, rolls_out: bool = Fals
 
 
 @pytest.mark.parametrize(
-    ("live", "found"),
+    ("pods", "available", "since_s", "rolls_out", "found"),
     [
-        (deployment(2, 2, 500), None),
-        (deployment(3, 3, 500), None),  # a site may choose their number
-        (deployment(2, 0, 500), "unavailable: 0 of 2 pods"),
-        (deployment(2, 0, 5), None),  # they start
-        (deployment(2, 0, 500, rolls_out=True), None),  # no worker has joined yet
-        (deployment(0, 1, 500), "differs: spec.replicas"),
+        (2, 2, 500, False, None),
+        (3, 3, 500, False, None),  # a site may choose their number
+        (2, 0, 500, False, "unavailable: 0 of 2 pods"),
+        (2, 0, 5, False, None),  # they start
+        (2, 0, 500, True, None),  # no worker has joined yet
+        (0, 1, 500, False, "differs: spec.replicas"),
     ],
 )
-def test_a_deployment_needs_pods(live: Any, found: str | None, head: Path) -> None:
+def test_a_deployment_needs_pods(
+    pods: int, available: int, since_s: float, rolls_out: bool, found: str | None, head: Path
+) -> None:
+    live = deployment(pods, available, since_s, rolls_out)
     one = {name: value for name, value in live.items() if name not in ("spec", "status")}
     (head / MANIFEST[1:]).write_text(plan.manifest([one]))
     assert read(Cluster([live], [live], [live]), MANIFEST).get(reader.COREDNS) == found
