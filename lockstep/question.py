@@ -30,6 +30,7 @@ ABOUT = {
     "firewall.rules": "firewall",
     "listeners": "listeners",
     "kubernetes.objects": "manifests",
+    "kubernetes.unavailable": "manifests",
     "kubernetes.releases": "releases",
     "kubernetes.manifests": "kubeadm",
     "net.gateway": "gateways",

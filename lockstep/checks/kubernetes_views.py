@@ -15,7 +15,6 @@ from lockstep.checks.looks import made
 from lockstep.checks.rule import Look
 from lockstep.checks.rules.boot import own_kernel
 from lockstep.checks.slurm_states import OUR_MARK
-from lockstep.node.readers.kubernetes_objects import UNAVAILABLE
 from lockstep.plan.kubernetes import SANDBOX_IMAGE, control_planes
 from lockstep.plan.kubernetes_gpus import has_gpus
 from lockstep.plan.kubernetes_releases import releases
@@ -320,10 +319,16 @@ def manifests_expected(view: View) -> dict[str, JsonValue]:
 def objects_expected(view: View) -> dict[str, JsonValue]:
     """Return that each object is as planned: the reading has only those that are not."""
     found = view.read("kubernetes.objects")
-    return {
-        one: "available" if str(how).startswith(UNAVAILABLE) else "as the manifests have it"
-        for one, how in (found.items() if isinstance(found, dict) else ())
-    }
+    return dict.fromkeys(found if isinstance(found, dict) else (), "as the manifests have it")
+
+
+unavailable = made("kubernetes.unavailable", lambda view, deployments: deployments)
+
+
+def available_expected(view: View) -> dict[str, JsonValue]:
+    """Return that each Deployment is available: the reading has only those that are not."""
+    found = view.read("kubernetes.unavailable")
+    return dict.fromkeys(found if isinstance(found, dict) else (), "available")
 
 
 def _release_text(state: Mapping[str, object]) -> str:

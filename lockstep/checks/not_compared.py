@@ -122,6 +122,7 @@ DIFFERS_BETWEEN_NODES = {
     "kubernetes.control_plane": "only the control plane has this reading",
     "kubernetes.manifests": "only the control plane has this reading",
     "kubernetes.objects": "only the control plane has this reading",
+    "kubernetes.unavailable": "only the control plane has this reading",
     "kubernetes.releases": "only the control plane has this reading",
     "kubernetes.static_pods": "only the control plane has static pods",
     "kubernetes.routes": "each node has routes to the others",

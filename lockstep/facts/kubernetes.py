@@ -11,7 +11,6 @@ from lockstep.node.readers.kubernetes_objects import FIXED as FIXED
 from lockstep.node.readers.kubernetes_objects import LEFT_OVER as LEFT_OVER
 from lockstep.node.readers.kubernetes_objects import MISSING as MISSING
 from lockstep.node.readers.kubernetes_objects import REPLICAS as REPLICAS
-from lockstep.node.readers.kubernetes_objects import UNAVAILABLE as UNAVAILABLE
 from lockstep.plan.kubernetes import KUBEADM_CONFIG
 from lockstep.question import Question, Taken, question
 
@@ -25,8 +24,7 @@ def swap_areas(taken: Taken) -> tuple[str, ...]:
 def object_states(manifests: Iterable[str]) -> Question[dict[str, str]]:
     """Ask for the managed objects that are not as planned: "Kind namespace/name" -> what is wrong.
 
-    The values are "missing", "differs: " with paths of fields, "unavailable: " with the number of
-    pods, and "left over"; see the reading.
+    The values are "missing", "differs: " with paths of fields, and "left over"; see the reading.
 
     Args:
         manifests: what to compare (``lockstep.plan.kubernetes_objects.object_sources``).

@@ -75,6 +75,7 @@ def raw_record(node: NodePlan) -> dict[str, Any]:
         **({"kubernetes.control_plane": "ready"} if head else {}),
         "kubernetes.manifests": {},
         "kubernetes.objects": {},
+        "kubernetes.unavailable": {},
         "kubernetes.releases": {one.source: one.planned for one in releases(node)},
         "services.cpu_share": {"kubelet.service": 3.5},
     }

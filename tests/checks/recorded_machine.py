@@ -120,6 +120,7 @@ def _system(node: NodePlan, number: int) -> dict[str, Any]:
             "hosts": "files dns",
         },
         "kubernetes.objects": {},
+        "kubernetes.unavailable": {},
         "kubernetes.releases": {},
         "kubernetes.manifests": {},
         "firewall.rules": {kind: list(node.firewall.rules)} if (kind := node.firewall.kind) else {},

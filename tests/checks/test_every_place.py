@@ -92,6 +92,7 @@ OF_OTHERS = frozenset(
     {
         *("firewall.rules", "selinux.modules", "selinux.booleans", "selinux.labels"),
         *("kubernetes.manifests", "kubernetes.objects", "kubernetes.releases"),
+        "kubernetes.unavailable",
     }
 )
 """Readings that are empty in this cluster: test_firewall.py, test_selinux.py and test_kubernetes.py

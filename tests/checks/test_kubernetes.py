@@ -72,6 +72,7 @@ OF_NODES: tuple[tuple[str, str, tuple[str, ...], Any, str, str], ...] = (
         "missing",
     ),
     ("objects", HEAD, ("Service a/b",), "missing", "Service a/b", "missing"),
+    ("unavailable", HEAD, ("Deployment a/b",), "0 of 2 pods", "Deployment a/b", "0 of 2 pods"),
 )
 
 
@@ -170,6 +171,7 @@ def test_days_decide_how_severe_the_end_of_a_certificate_is() -> None:
         (HEAD, "kubernetes.control_plane"),
         (HEAD, "kubernetes.manifests"),
         (HEAD, "kubernetes.objects"),
+        (HEAD, "kubernetes.unavailable"),
         (HEAD, "kubernetes.releases"),
         *((NODE, f"kubernetes.{one}") for one in ("routes", "certificates", "static_pods")),
         (NODE, "kubernetes.kube_proxy"),
@@ -195,7 +197,8 @@ def test_a_head_without_its_api_server_is_one_finding() -> None:
     silent = "the API server [fd00:1::11]:6443 does not answer: Connection refused"
     start = changed(HEAD, API, (), silent)
     start = recorded.mutated(start, NODE, PROXY, (), "nftables, but the Service does not answer")
-    for reading in (NODES, CONFIG, "kubernetes.objects", "kubernetes.releases"):
+    of_api = ("kubernetes.objects", "kubernetes.unavailable", "kubernetes.releases")
+    for reading in (NODES, CONFIG, *of_api):
         start = recorded.mutated(start, HEAD, reading, (), REMOVED)
     found = recorded.only(findings(start))
     assert (found.rule, found.node, found.status) == (API, HEAD, "differs")

@@ -89,7 +89,11 @@ def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(cluster: Cluster, *names: str) -> Any:
-    return reader.read_objects({"manifests": [*names]}, cluster)["kubernetes.objects"]
+    return readings(cluster, *names)["kubernetes.objects"]
+
+
+def readings(cluster: Cluster, *names: str) -> Any:
+    return reader.read_objects({"manifests": [*names]}, cluster)
 
 
 def test_what_the_api_server_sets_is_no_difference() -> None:
@@ -115,23 +119,30 @@ def deployment(pods: int, available: int, since_s: float, rolls_out: bool) -> An
 
 
 @pytest.mark.parametrize(
-    ("pods", "available", "since_s", "rolls_out", "found"),
+    ("pods", "available", "since_s", "rolls_out", "unavailable", "differs"),
     [
-        (2, 2, 500, False, None),
-        (3, 3, 500, False, None),  # a site may choose their number
-        (2, 0, 500, False, "unavailable: 0 of 2 pods"),
-        (2, 0, 5, False, None),  # they start
-        (2, 0, 500, True, None),  # no worker has joined yet
-        (0, 1, 500, False, "differs: spec.replicas"),
+        (2, 2, 500, False, {}, {}),
+        (3, 3, 500, False, {}, {}),  # a site may choose their number
+        (2, 0, 500, False, {reader.COREDNS: "0 of 2 pods"}, {}),
+        (2, 0, 5, False, {}, {}),  # they start
+        (2, 0, 500, True, {}, {}),  # no worker has joined yet
+        (0, 1, 500, False, {}, {reader.COREDNS: "differs: spec.replicas"}),
     ],
 )
 def test_a_deployment_needs_pods(
-    pods: int, available: int, since_s: float, rolls_out: bool, found: str | None, head: Path
+    pods: int,
+    available: int,
+    since_s: float,
+    rolls_out: bool,
+    unavailable: dict[str, str],
+    differs: dict[str, str],
+    head: Path,
 ) -> None:
     live = deployment(pods, available, since_s, rolls_out)
     one = {name: value for name, value in live.items() if name not in ("spec", "status")}
     (head / MANIFEST[1:]).write_text(plan.manifest([one]))
-    assert read(Cluster([live], [live], [live]), MANIFEST).get(reader.COREDNS) == found
+    found = readings(Cluster([live], [live], [one]), MANIFEST)
+    assert found == {"kubernetes.objects": differs, "kubernetes.unavailable": unavailable}
 
 
 def test_differing_missing_and_left_over_objects_are_named() -> None:
@@ -208,10 +219,6 @@ def test_other_objects_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     for how in ("missing", "differs: spec.replicas, spec.template"):
         *_, scaled = ran(monkeypatch, {reader.COREDNS: how})
         assert "scale deployment coredns --replicas=2" in scaled
-
-
-def test_nothing_is_written_while_pods_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ran(monkeypatch, {reader.COREDNS: "unavailable: 0 of 2 pods"}) == []
 
 
 def test_only_the_first_head_has_the_role() -> None:

@@ -1024,7 +1024,7 @@ MAJORITY = "peers: 15 nodes of class hgx-h200"
     [
         finding("slurm.state"),
         finding("kubernetes.node", found="cordoned by a rollout: lockstep-reboot: huge pages"),
-        finding("kubernetes.objects", found="unavailable: 0 of 1 pods"),
+        finding("kubernetes.unavailable", found="0 of 1 pods"),
         finding("kernel.release", reference="peers"),
         finding("kernel.cmdline", node="worker[1-2]", reference="peers"),
         finding("gpu.driver_version", reference=MAJORITY),

@@ -2,42 +2,10 @@
 
 from __future__ import annotations
 
+from lockstep.checks import kubernetes_views as views
 from lockstep.checks.compare import number
 from lockstep.checks.context import View
 from lockstep.checks.kubernetes_causes import CONTAINERD, KUBECTL, KUBELET, NOT_SEEN, not_asked
-from lockstep.checks.kubernetes_views import (
-    GPU,
-    OURS,
-    SILENT,
-    allocatable,
-    allocatable_expected,
-    changed_manifests,
-    changed_objects,
-    concerned,
-    configured,
-    controls,
-    knows_nodes,
-    labels_expected,
-    labels_of,
-    manifests_expected,
-    objects_expected,
-    of_entry,
-    offers_gpus,
-    releases_expected,
-    releases_of,
-    route_items,
-    routed,
-    routes_expected,
-    running,
-    state,
-    state_tags,
-    static_pod_items,
-    static_pods_expected,
-    taints_expected,
-    taints_of,
-    unknown_expected,
-    unknown_nodes,
-)
 from lockstep.checks.rule import (
     CONTROL_PLANE,
     DEPLOY,
@@ -81,27 +49,29 @@ RULES = (
         blind="Nodes that accept pods and then fail them.",
         source="Kubernetes API, Node: status.conditions, spec.unschedulable",
         reading="kubernetes.nodes",
-        look=of_entry(state),
+        look=views.of_entry(views.state),
         expected=same("takes pods"),
         repair=by_hand(
             f"{KUBECTL} describe node {{node}}; fix the cause that it names. If a person cordoned "
             f"the node: {KUBECTL} uncordon {{node}}"
         ),
-        tags=state_tags,
-        applies=concerned,
+        tags=views.state_tags,
+        applies=views.concerned,
         explained_by=(
             *not_asked("kubernetes.node"),
             *(
-                Cause("unit.active", device=unit, of=Effect(tag=SILENT))
+                Cause("unit.active", device=unit, of=Effect(tag=views.SILENT))
                 for unit in (KUBELET, CONTAINERD)
             ),
             Cause(
-                "file.content", device="/etc/cni/net.d/10-lockstep.conflist", of=Effect(tag=SILENT)
+                "file.content",
+                device="/etc/cni/net.d/10-lockstep.conflist",
+                of=Effect(tag=views.SILENT),
             ),
-            Cause("os.hostname", of=Effect(tag=SILENT)),
+            Cause("os.hostname", of=Effect(tag=views.SILENT)),
             # The node check sets the condition if the node fails these rules (Rule.on_node).
             *(
-                Cause(rules, of=Effect(tag=OURS))
+                Cause(rules, of=Effect(tag=views.OURS))
                 for rules in (
                     *("gpu.*", "rdma.*", "driver.*", "hugepages", "memory.at_least"),
                     "kubernetes.gpus",
@@ -119,14 +89,14 @@ RULES = (
         blind="Versions of containers; kubernetes.static_pods checks those of the control plane.",
         source="Kubernetes, Version Skew Policy; Node, status.nodeInfo.kubeletVersion",
         reading="kubernetes.nodes",
-        look=of_entry(lambda view, entry: {"": entry.get("version")}),
+        look=views.of_entry(lambda view, entry: {"": entry.get("version")}),
         expected=same(lambda view: f"v{view.plan.kubernetes.settings.version}"),
         repair=by_role(
             "kubernetes_node",
             f"{DEPLOY}; if the package has the planned version, on {{node}}: systemctl restart "
             "kubelet",
         ),
-        applies=concerned,
+        applies=views.concerned,
         explained_by=(
             *not_asked("kubernetes.version"),
             Cause("package.version", device="kubelet"),
@@ -139,14 +109,14 @@ RULES = (
         blind="Settings that Lockstep does not set. Kubelets of nodes that are not Ready.",
         source="KubeletConfiguration (v1beta1); the kubelet's /configz",
         reading="kubernetes.kubelet_config",
-        look=of_entry(running, "kubernetes.kubelet_config"),
-        expected=each(configured),
+        look=views.of_entry(views.running, "kubernetes.kubelet_config"),
+        expected=each(views.configured),
         repair=by_role(
             "kubernetes_node",
             f"{DEPLOY}; then on {{node}}: systemctl restart kubelet, and look for other files in "
             f"{KUBELET_DROP_INS}",
         ),
-        applies=concerned,
+        applies=views.concerned,
         explained_by=(
             *not_asked("kubernetes.kubelet_config"),
             Cause("file.content", device=f"{KUBELET_DROP_INS}/50-lockstep.conf"),
@@ -160,8 +130,8 @@ RULES = (
         blind="Memory, which memory.at_least checks, and MIG devices.",
         source="Kubernetes API, Node: status.allocatable",
         reading="kubernetes.nodes",
-        look=of_entry(allocatable),
-        expected=each(allocatable_expected),
+        look=views.of_entry(views.allocatable),
+        expected=each(views.allocatable_expected),
         text=Text(
             lambda value: f"{number(value):g}" if isinstance(value, float) else f"{value} MiB"
         ),
@@ -170,16 +140,16 @@ RULES = (
             f"kubelet, which looks for CPUs and huge pages when it starts, and: {KUBECTL} uncordon "
             "{node}"
         ),
-        applies=concerned,
+        applies=views.concerned,
         explained_by=(
             *not_asked("kubernetes.allocatable"),
             Cause("kubernetes.kubelet_config"),
             Cause("cpu.count"),
             Cause("hugepages"),
-            Cause("kubernetes.node", of=Effect(device=GPU)),
-            Cause("kubernetes.releases", at=CONTROL_PLANE, of=Effect(device=GPU)),
+            Cause("kubernetes.node", of=Effect(device=views.GPU)),
+            Cause("kubernetes.releases", at=CONTROL_PLANE, of=Effect(device=views.GPU)),
             *(
-                Cause(rule, of=Effect(device=GPU))
+                Cause(rule, of=Effect(device=views.GPU))
                 for rule in ("gpu.count", "gpu.lost", "gpu.silent", "gpu.xid", "kubernetes.gpus")
             ),
         ),
@@ -201,12 +171,12 @@ RULES = (
             f"{{device}} or reboot; after a reset, restart the device plugin {KUBECTL} "
             "-n gpu-operator delete pods --field-selector=spec.nodeName={node}"
         ),
-        applies=offers_gpus,
+        applies=views.offers_gpus,
         on_node=OnNode(Local.HEALTH),
         explained_by=(
             *UNREAD_WITH_COUNT,
             *same_device("gpu.xid", "gpu.recovery_action", "gpu.silent"),
-            Cause("kubernetes.allocatable", device=GPU, of=UNREAD),
+            Cause("kubernetes.allocatable", device=views.GPU, of=UNREAD),
         ),
     ),
     Rule(
@@ -219,8 +189,8 @@ RULES = (
         blind="Whether the machine still runs.",
         source="Kubernetes API, Node; Kubernetes, Nodes",
         reading="kubernetes.nodes",
-        look=Look(unknown_nodes),
-        expected=each(unknown_expected),
+        look=Look(views.unknown_nodes),
+        expected=each(views.unknown_expected),
         severity=WARNING,
         repair=by_hand(
             f"{KUBECTL} delete node {{device}}; on the machine, if it still runs: kubeadm reset "
@@ -228,7 +198,7 @@ RULES = (
             "-y {inventory} deploys/remove.py --limit {device}, and then delete it; if it is to "
             "stay, add it to the description"
         ),
-        applies=knows_nodes,
+        applies=views.knows_nodes,
         explained_by=not_asked("kubernetes.unknown_node"),
     ),
     Rule(
@@ -238,10 +208,10 @@ RULES = (
         blind="Other labels.",
         source="Kubernetes, Labels and Selectors",
         reading="kubernetes.nodes",
-        look=of_entry(labels_of),
-        expected=each(labels_expected),
+        look=views.of_entry(views.labels_of),
+        expected=each(views.labels_expected),
         repair=by_hand(f"{KUBECTL} label --overwrite node {{node}} {{device}}={{expected}}"),
-        applies=concerned,
+        applies=views.concerned,
         explained_by=not_asked("kubernetes.labels"),
     ),
     Rule(
@@ -251,11 +221,11 @@ RULES = (
         blind="Taints that Kubernetes or the node check sets for a node's state: kubernetes.node.",
         source="Kubernetes, Taints and Tolerations; kubeadm init, mark-control-plane",
         reading="kubernetes.nodes",
-        look=of_entry(taints_of),
-        expected=same(taints_expected),
+        look=views.of_entry(views.taints_of),
+        expected=same(views.taints_expected),
         severity=WARNING,
         repair=by_hand(f"{KUBECTL} taint node {{node}} KEY:EFFECT- for the taint that is too much"),
-        applies=concerned,
+        applies=views.concerned,
         explained_by=not_asked("kubernetes.taints"),
     ),
     Rule(
@@ -265,12 +235,12 @@ RULES = (
         blind="Routes of other programs, and whether the other node answers.",
         source="ip-route(8); the role kubernetes_node",
         reading="kubernetes.routes",
-        look=Look(route_items),
-        expected=each(routes_expected),
+        look=Look(views.route_items),
+        expected=each(views.routes_expected),
         repair=by_role(
             "kubernetes_node", "on {node}: systemctl restart lockstep-pod-routes.service"
         ),
-        applies=routed,
+        applies=views.routed,
         explained_by=(
             Cause("file.content", device="/etc/lockstep/pod-routes"),
             Cause("unit.active", device="lockstep-pod-routes.service"),
@@ -294,7 +264,7 @@ RULES = (
             "on {node}: kubeadm certs renew all, then restart the static pods by moving their "
             "files away for 20 s; the kubelet renews its own certificate if it runs"
         ),
-        applies=concerned,
+        applies=views.concerned,
     ),
     Rule(
         id="kubernetes.control_plane",
@@ -311,7 +281,7 @@ RULES = (
             "on {node}: crictl ps --all, crictl logs of the container that failed, and journalctl "
             "-u kubelet; then: pyinfra -y {inventory} deploys/{role}.py --limit {node}"
         ),
-        applies=controls,
+        applies=views.controls,
         explained_by=(
             Cause("unit.active", device=KUBELET),
             Cause("unit.active", device=CONTAINERD),
@@ -327,13 +297,13 @@ RULES = (
         blind="Arguments in the files, which kubernetes.manifests checks.",
         source="Kubernetes, Create static Pods; kubeadm, /etc/kubernetes/manifests",
         reading="kubernetes.static_pods",
-        look=Look(static_pod_items),
-        expected=each(static_pods_expected),
+        look=Look(views.static_pod_items),
+        expected=each(views.static_pods_expected),
         repair=by_hand(
             "on {node}: compare /etc/kubernetes/manifests/{device}.yaml with what kubeadm init "
             "phase writes, and remove what is not yours"
         ),
-        applies=concerned,
+        applies=views.concerned,
     ),
     Rule(
         id="kubernetes.manifests",
@@ -342,24 +312,35 @@ RULES = (
         blind="The manifest of etcd, and a pod that runs with an earlier manifest.",
         source="kubeadm init phase control-plane all --dry-run",
         reading="kubernetes.manifests",
-        look=Look(changed_manifests),
-        expected=each(manifests_expected),
+        look=Look(views.changed_manifests),
+        expected=each(views.manifests_expected),
         repair=by_role("kubernetes_control_plane"),
-        applies=concerned,
+        applies=views.concerned,
     ),
     Rule(
         id="kubernetes.objects",
-        claim="Every managed object is as its manifest has it, and its pods are available.",
+        claim="Every managed object is as its manifest has it.",
         why="A quota that somebody edited, or CoreDNS without pods, acts on all users at once.",
         blind="Fields that no manifest has, and objects of others.",
         source="Kubernetes, Server-Side Apply; kubectl apply --dry-run=server",
         reading="kubernetes.objects",
-        look=Look(changed_objects),
-        expected=each(objects_expected),
-        repair=by_role(
-            "kubernetes_objects", f"{DEPLOY}; if unavailable, see {KUBECTL} get pods -A -o wide"
-        ),
-        applies=concerned,
+        look=Look(views.changed_objects),
+        expected=each(views.objects_expected),
+        repair=by_role("kubernetes_objects"),
+        applies=views.concerned,
+        explained_by=NOT_SEEN,
+    ),
+    Rule(
+        id="kubernetes.unavailable",
+        claim="Every Deployment that Lockstep manages has enough available pods.",
+        why="Without CoreDNS' pods, no other pod finds a Service by its name.",
+        blind="The first rollout of a Deployment, for ten minutes, and DaemonSets.",
+        source="Kubernetes, Deployment: conditions Available and Progressing",
+        reading="kubernetes.unavailable",
+        look=Look(views.unavailable),
+        expected=each(views.available_expected),
+        repair=by_hand(f"{KUBECTL} get pods --all-namespaces -o wide; and their events"),
+        applies=views.concerned,
         explained_by=NOT_SEEN,
     ),
     Rule(
@@ -369,10 +350,10 @@ RULES = (
         blind="Fields that the chart does not set, and releases of others.",
         source="Helm, pkg/storage/driver/secrets.go",
         reading="kubernetes.releases",
-        look=Look(releases_of),
-        expected=each(releases_expected),
+        look=Look(views.releases_of),
+        expected=each(views.releases_expected),
         repair=by_role("kubernetes_releases"),
-        applies=concerned,
+        applies=views.concerned,
         explained_by=NOT_SEEN,
     ),
     Rule(
@@ -390,7 +371,7 @@ RULES = (
             f"{KUBECTL} -n kube-system get pods -l k8s-app=kube-proxy -o wide; if the pod of "
             "{node} runs, and Services do not answer there: delete this pod, and a new one starts"
         ),
-        applies=concerned,
+        applies=views.concerned,
         explained_by=(
             *NOT_SEEN,
             Cause("kubernetes.control_plane", at=CONTROL_PLANE, of=Effect(found="the Service")),

@@ -201,7 +201,7 @@ READERS: tuple[Row, ...] = (
     (containers.read_device_files, ("device.files",)),
     (containers.read_containers, ("containers",)),
     (containers.read_images, ("containers.images",)),
-    (kubernetes_objects.read_objects, ("kubernetes.objects",)),
+    (kubernetes_objects.read_objects, ("kubernetes.objects", "kubernetes.unavailable")),
     (kubernetes_releases.read_releases, ("kubernetes.releases",)),
     (kubernetes_manifests.read_manifests, ("kubernetes.manifests",)),
     (containers.read_live_restore, ("docker.live_restore",)),

@@ -46,7 +46,6 @@ MISSING = "missing"
 LEFT_OVER = "left over"
 DIFFERS = "differs: "
 FIXED = "differs: in fields that cannot change"
-UNAVAILABLE = "unavailable: "
 REPLICAS = "spec.replicas"
 COREDNS = "Deployment kube-system/coredns"
 SETTLED_S = 60
@@ -66,27 +65,30 @@ Key = tuple[str, str, str, str]
 
 
 def read_objects(request: Request, commands: Commands) -> Readings:
-    """The managed objects that are not as the manifests have them.
+    """The managed objects that are not as the manifests have them, or lack available pods.
 
-    The value has an entry for each such object, "Kind namespace/name" or "Kind name" for one
-    without a namespace: "missing", "differs: " and the paths of its fields with commas
-    ("differs: spec.hard.pods"), or "left over", if it has Lockstep's label and no manifest has it.
-    A Deployment that is as planned and had too few available pods for a minute is "unavailable: "
-    and their number ("unavailable: 0 of 2 pods"; Kubernetes, Deployment, condition Available). The
-    value is empty if everything is as planned, and on nodes without manifests.
+    ``kubernetes.objects`` has an entry for each object that is not as planned, "Kind
+    namespace/name" or "Kind name" for one without a namespace: "missing", "differs: " and the paths
+    of its fields with commas ("differs: spec.hard.pods"), or "left over", if it has Lockstep's
+    label and no manifest has it. ``kubernetes.unavailable`` has the Deployments that had too few
+    available pods for a minute, with their number: "0 of 2 pods" (Kubernetes, Deployment, condition
+    Available). Both are empty if everything is as planned, and on nodes without manifests.
     """
     names = request["manifests"]
     if not names:
-        return {"kubernetes.objects": {}}
+        return {"kubernetes.objects": {}, "kubernetes.unavailable": {}}
     if not exists(ADMIN_CONF):
         raise Unread(f"{ADMIN_CONF}: no such file; kubeadm has not made the control plane")
     planned = _by_key(_planned(names, commands))
     live = _live(planned, commands)
-    found = _unavailable(live.values()) | _differences(planned, live, commands, OWNER)
+    found = _differences(planned, live, commands, OWNER)
     for key in _labelled(commands):
         if key not in planned:
             found[_shown(key)] = LEFT_OVER
-    return {"kubernetes.objects": dict(sorted(found.items()))}
+    return {
+        "kubernetes.objects": dict(sorted(found.items())),
+        "kubernetes.unavailable": dict(sorted(_unavailable(live.values()).items())),
+    }
 
 
 def differences(objects: list[Object], commands: Commands, manager: str) -> dict[str, str]:
@@ -136,8 +138,8 @@ def _unavailable(live: Iterable[Object]) -> dict[str, str]:
             continue
         since = unix(available["lastTransitionTime"], "%Y-%m-%dT%H:%M:%SZ")
         if time.time() - since >= SETTLED_S:
-            pods = f"{status.get('availableReplicas', 0)} of {one['spec']['replicas']} pods"
-            found[_shown(_key(one))] = UNAVAILABLE + pods
+            available_pods = status.get("availableReplicas", 0)
+            found[_shown(_key(one))] = f"{available_pods} of {one['spec']['replicas']} pods"
     return found
 
 

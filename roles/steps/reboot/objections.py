@@ -7,7 +7,6 @@ import subprocess
 import sys
 from typing import Any
 
-from lockstep.facts.kubernetes import UNAVAILABLE
 from lockstep.facts.reboot import Unanswered
 from lockstep.plan import NodePlan
 from lockstep.spec.names import expand
@@ -130,10 +129,8 @@ def _of_scheduler(finding: dict[str, Any]) -> bool:
     Pods that only a head may run wait while the only head is cordoned, so they are unavailable.
     """
     rule, found = finding["rule"], str(finding["found"])
-    return (
-        rule == "slurm.state"
-        or (rule == "kubernetes.node" and found.startswith(CORDONED))
-        or (rule == "kubernetes.objects" and found.startswith(UNAVAILABLE))
+    return rule in ("slurm.state", "kubernetes.unavailable") or (
+        rule == "kubernetes.node" and found.startswith(CORDONED)
     )
 
 
