@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from pydantic import JsonValue
 
@@ -21,6 +22,8 @@ _WORD = re.compile(r"[\w\[][\w.:\[\],/-]*[\w\]]|\w")
 
 Files = Callable[[NodePlan], tuple[ManagedFile, ...]]
 """Returns a node's files, except files that contain secrets."""
+Texts = dict[str, JsonValue]
+"""Path -> the distinct lines of a file, with placeholders for node names and addresses."""
 
 
 def differing(left: ClusterPlan, right: ClusterPlan, files: Files) -> list[Difference]:
@@ -38,11 +41,12 @@ def differing(left: ClusterPlan, right: ClusterPlan, files: Files) -> list[Diffe
             found.append(Difference(kind, "", *sides))
             continue
         one, other = left.nodes[here[kind][0]], right.nodes[there[kind][0]]
+        texts_here, texts_there = _files(one, files), _files(other, files)
         found += [
             replace(difference, reading=f"{kind}: {difference.reading}")
             for difference in (
-                *of_values(_values(one, files), _values(other, files)),
-                *_contents(one, other, files),
+                *of_values(_values(one, texts_here), _values(other, texts_there)),
+                *_contents(texts_here, texts_there),
             )
         ]
     return found
@@ -79,7 +83,7 @@ def _kinds(of: ClusterPlan) -> dict[str, list[str]]:
     return alike(of.nodes, kind)
 
 
-def _values(node: NodePlan, files: Files) -> dict[str, JsonValue]:
+def _values(node: NodePlan, texts: Texts) -> dict[str, JsonValue]:
     """Return the values that must be the same on equivalent nodes of the two clusters."""
     document = node.to_json()
     for own in ("name", "role", "runs", "hardware", "management", "fabric"):
@@ -90,19 +94,18 @@ def _values(node: NodePlan, files: Files) -> dict[str, JsonValue]:
         "packages": {name: version or "any version" for name, version in packages.items()},
         "masked units": list(node.system.masked_units),
         "held packages": list(node.software.held),
-        "files": sorted(_files(node, files)),
+        "files": sorted(texts),
     }
 
 
-def _contents(left: NodePlan, right: NodePlan, files: Files) -> Iterator[Difference]:
-    here, there = _files(left, files), _files(right, files)
+def _contents(here: Texts, there: Texts) -> Iterator[Difference]:
     common = here.keys() & there.keys()
     yield from of_values(
         *({f"file {path}": side[path] for path in common} for side in (here, there))
     )
 
 
-def _files(node: NodePlan, files: Files) -> dict[str, JsonValue]:
+def _files(node: NodePlan, files: Files) -> Texts:
     """Return each file's distinct lines by path, with placeholders for node names and addresses."""
     return {
         file.path: [*dict.fromkeys(_neutral(node.cluster, _text(file)))] for file in files(node)
@@ -134,6 +137,7 @@ def _neutral(of: ClusterPlan, text: str) -> Iterator[str]:
         yield _WORD.sub(what, line)
 
 
+@lru_cache(maxsize=2**16)  # a file such as /etc/hosts names the same addresses again and again
 def _is_address(word: str) -> bool:
     host = re.sub(r"^\[(.*)\](:\d+)?$", r"\1", word)
     try:
