@@ -326,9 +326,9 @@ unavailable = made("kubernetes.unavailable", lambda view, deployments: deploymen
 
 
 def available_expected(view: View) -> dict[str, JsonValue]:
-    """Return that each Deployment is available: the reading has only those that are not."""
+    """Return that each Deployment has enough pods: the reading has only those that do not."""
     found = view.read("kubernetes.unavailable")
-    return dict.fromkeys(found if isinstance(found, dict) else (), "available")
+    return dict.fromkeys(found if isinstance(found, dict) else (), "enough available pods")
 
 
 def _release_text(state: Mapping[str, object]) -> str:

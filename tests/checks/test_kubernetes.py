@@ -207,6 +207,21 @@ def test_a_head_without_its_api_server_is_one_finding() -> None:
     assert "kubernetes.node" in found.detail
 
 
+def test_an_edited_deployment_without_pods_is_one_finding_that_a_deploy_repairs() -> None:
+    one = "Deployment a/b"
+    start = changed(HEAD, "kubernetes.objects", (one,), "differs: spec.template")
+    found = recorded.only(
+        findings(recorded.mutated(start, HEAD, "kubernetes.unavailable", (one,), "0 of 2 pods"))
+    )
+    assert (found.rule, found.device) == ("kubernetes.objects", one)
+    # The same reader has not read both.
+    start = changed(HEAD, "kubernetes.objects", (), REMOVED)
+    found = recorded.only(
+        findings(recorded.mutated(start, HEAD, "kubernetes.unavailable", (), REMOVED))
+    )
+    assert (found.rule, found.status) == ("kubernetes.objects", "unknown")
+
+
 @pytest.mark.parametrize(
     ("node", "reading", "path", "value", "device"),
     [

@@ -26,7 +26,7 @@ from tests.harm.descriptions import Base, bases
 from tests.harm.mutation import BEGIN, END, MOST_MIB, Mutation, harm, mutated
 from tests.test_examples import optional
 
-MUTATED = int(os.environ.get("LOCKSTEP_HARM_EXAMPLES", "2000"))
+MUTATED = int(os.environ.get("LOCKSTEP_HARM_EXAMPLES", "1000"))
 
 
 def _seed() -> int:
@@ -63,7 +63,7 @@ def test_together_the_descriptions_give_every_optional_field() -> None:
     assert {name for name, _ in fields} == given_somewhere
 
 
-@pytest.mark.timeout(0 if MUTATED > 2000 else 300)
+@pytest.mark.timeout(0 if MUTATED > 1000 else 300)
 @pytest.mark.parametrize("seed", [SEED])
 def test_no_mutated_description_does_harm(seed: int) -> None:
     accepted: Counter[bool] = Counter()

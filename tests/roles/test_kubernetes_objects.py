@@ -103,12 +103,16 @@ def test_what_the_api_server_sets_is_no_difference() -> None:
     assert json.loads(found.texts[1])["items"][0]["metadata"]["labels"] == {plan.LABEL: plan.OWNER}
 
 
-def deployment(pods: int, available: int, since_s: float, rolls_out: bool) -> Any:
+DONE = ("True", "NewReplicaSetAvailable")
+ROLLS_OUT = ("True", "ReplicaSetUpdated")
+GIVEN_UP = ("False", "ProgressDeadlineExceeded")
+
+
+def deployment(pods: int, available: int, since_s: float, progressing: tuple[str, str]) -> Any:
     """Return CoreDNS as the API server has it now."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - since_s))
     state = {"type": "Available", "status": str(available > 0), "lastTransitionTime": at}
-    reason = "ReplicaSetUpdated" if rolls_out else "NewReplicaSetAvailable"
-    progress = {"type": "Progressing", "status": "True", "reason": reason}
+    progress = {"type": "Progressing", **dict(zip(("status", "reason"), progressing, strict=True))}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -119,26 +123,28 @@ def deployment(pods: int, available: int, since_s: float, rolls_out: bool) -> An
 
 
 @pytest.mark.parametrize(
-    ("pods", "available", "since_s", "rolls_out", "unavailable", "differs"),
+    ("pods", "available", "since_s", "progressing", "unavailable", "differs"),
     [
-        (2, 2, 500, False, {}, {}),
-        (3, 3, 500, False, {}, {}),  # a site may choose their number
-        (2, 0, 500, False, {reader.COREDNS: "0 of 2 pods"}, {}),
-        (2, 0, 5, False, {}, {}),  # they start
-        (2, 0, 500, True, {}, {}),  # no worker has joined yet
-        (0, 1, 500, False, {}, {reader.COREDNS: "differs: spec.replicas"}),
+        (2, 2, 500, DONE, {}, {}),
+        (3, 3, 500, DONE, {}, {}),  # a site may choose their number
+        (2, 1, 500, DONE, {}, {}),  # one may be away (maxUnavailable)
+        (2, 0, 500, DONE, {reader.COREDNS: "0 of 2 pods"}, {}),
+        (2, 0, 5, DONE, {}, {}),  # they start
+        (2, 0, 500, ROLLS_OUT, {}, {}),  # no worker has joined yet
+        (2, 0, 500, GIVEN_UP, {reader.COREDNS: "0 of 2 pods"}, {}),
+        (0, 1, 500, DONE, {}, {reader.COREDNS: "differs: spec.replicas"}),
     ],
 )
 def test_a_deployment_needs_pods(
     pods: int,
     available: int,
     since_s: float,
-    rolls_out: bool,
+    progressing: tuple[str, str],
     unavailable: dict[str, str],
     differs: dict[str, str],
     head: Path,
 ) -> None:
-    live = deployment(pods, available, since_s, rolls_out)
+    live = deployment(pods, available, since_s, progressing)
     one = {name: value for name, value in live.items() if name not in ("spec", "status")}
     (head / MANIFEST[1:]).write_text(plan.manifest([one]))
     found = readings(Cluster([live], [live], [one]), MANIFEST)

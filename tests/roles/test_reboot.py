@@ -1044,6 +1044,11 @@ def test_a_cordoned_node_with_another_fault_is_kept_out() -> None:
     assert lasting([one], "worker1") == [one]
 
 
+def test_a_value_that_could_not_be_read_keeps_a_rebooted_node_out() -> None:
+    one = finding("kubernetes.unavailable", found="", status="unknown")
+    assert lasting([one], "worker1") == [one]
+
+
 def test_of_many_findings_the_first_are_said() -> None:
     found = [finding("unit.active", device=f"unit{number}") for number in range(5)]
     text = as_text(found)

@@ -332,16 +332,23 @@ RULES = (
     ),
     Rule(
         id="kubernetes.unavailable",
-        claim="Every Deployment that Lockstep manages has enough available pods.",
+        claim="Every Deployment of the manifests, and CoreDNS, has enough available pods.",
         why="Without CoreDNS' pods, no other pod finds a Service by its name.",
-        blind="The first rollout of a Deployment, for ten minutes, and DaemonSets.",
+        blind=(
+            "Deployments of Helm releases, DaemonSets and StatefulSets; the first minute without "
+            "pods; a rollout, until Kubernetes gives it up (after ten minutes by default)."
+        ),
         source="Kubernetes, Deployment: conditions Available and Progressing",
         reading="kubernetes.unavailable",
         look=Look(views.unavailable),
         expected=each(views.available_expected),
-        repair=by_hand(f"{KUBECTL} get pods --all-namespaces -o wide; and their events"),
+        repair=by_hand(
+            f"{KUBECTL} get pods --all-namespaces -o wide, then kubectl describe pod of those that "
+            "are not Running; fix what their events name"
+        ),
         applies=views.concerned,
-        explained_by=NOT_SEEN,
+        # A deploy repairs an object that differs, and so its pods; both are unread together.
+        explained_by=(*NOT_SEEN, *same_device("kubernetes.objects")),
     ),
     Rule(
         id="kubernetes.releases",

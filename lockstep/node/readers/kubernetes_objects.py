@@ -132,7 +132,7 @@ def _unavailable(live: Iterable[Object]) -> dict[str, str]:
         conditions = {of["type"]: of for of in status.get("conditions") or ()}
         available = conditions.get("Available", {"status": "Unknown"})
         progress = conditions.get("Progressing", {"status": "Unknown"})
-        # A first rollout may wait for workers that join; progressDeadlineSeconds ends it (600 s).
+        # A rollout may wait for workers that join; progressDeadlineSeconds ends it (600 s).
         rolls_out = progress["status"] == "True" and progress["reason"] != "NewReplicaSetAvailable"
         if available["status"] != "False" or rolls_out:
             continue

@@ -65,8 +65,8 @@ def against(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
 
     They name the node as the wrong side, as an error or a warning, or say that a value of it could
     not be read. Notices do not count, nor does a difference of which nobody knows the right side.
-    Neither do the state in Slurm and a cordon in Kubernetes: the caller or an administrator changes
-    them.
+    Neither do the state in Slurm, a cordon in Kubernetes, and Deployments without pods, which may
+    wait for a cordoned node: the caller or an administrator changes them.
     """
     return [one for one in _about(findings, node) if one["status"] != UNDECIDED]
 
@@ -124,13 +124,15 @@ def _about(findings: list[dict[str, Any]], node: str) -> list[dict[str, Any]]:
 
 
 def _of_scheduler(finding: dict[str, Any]) -> bool:
-    """Return whether a finding only says that a node takes no jobs, or that it is cordoned.
+    """Return whether a finding only says that a node takes no jobs or pods, or that pods wait.
 
-    Pods that only a head may run wait while the only head is cordoned, so they are unavailable.
+    Pods that only a head may run wait while the only head is cordoned.
     """
     rule, found = finding["rule"], str(finding["found"])
-    return rule in ("slurm.state", "kubernetes.unavailable") or (
-        rule == "kubernetes.node" and found.startswith(CORDONED)
+    return (
+        rule == "slurm.state"
+        or (rule == "kubernetes.node" and found.startswith(CORDONED))
+        or (rule == "kubernetes.unavailable" and finding["status"] == "differs")
     )
 
 
