@@ -40,7 +40,7 @@ test: setup ## Lint, unit tests, and a lab of its own, at the same time (root, 1
 test-unit: setup ## The unit tests, on all processors; no root, no machines (4 min)
 	@$(PY) -m scripts.testing unit
 
-test-integration: setup ## Whole runs of pyinfra, with faults, over real ssh; no root, needs sshd (8 min)
+test-integration: setup ## Whole runs of pyinfra over ssh, with faults; nested runs; no root, needs sshd (8 min)
 	@$(PY) -m scripts.testing integration
 
 test-kernel: setup ## Huge pages, CPU sets, reboots, RDMA on kernels of their own (root, half an hour)

@@ -16,7 +16,7 @@ from lockstep.inventory import load
 from lockstep.roles.operations.apply import roles_of_site
 from tests.worked_examples import PAGE, Edit, commit, copy_tree, examples, touched
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.nested
 
 ROLE, RULE = "Add a role", "Add a rule"
 GPU, SYSTEM = "Add a GPU model", "Add an operating system"

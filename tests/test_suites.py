@@ -21,6 +21,7 @@ from scripts.testing.suites import (
     KERNEL,
     KERNEL_PARTS,
     LAB,
+    NESTED,
     SLOW,
     SLOW_PARTS,
     UNIT,
@@ -36,11 +37,12 @@ def chosen_by(suite: Suite, marks: set[str]) -> bool:
 WORDS = {"and", "or", "not"}
 
 
-SUITES = (UNIT, INTEGRATION, LAB, SLOW, KERNEL)
+SUITES = (UNIT, INTEGRATION, NESTED, LAB, SLOW, KERNEL)
 
 
 @pytest.mark.parametrize(
-    "marks", [set[str](), {"integration"}, {"lab"}, {"lab", "slow"}, {"lab", "kernel"}]
+    "marks",
+    [set[str](), {"integration"}, {"nested"}, {"lab"}, {"lab", "slow"}, {"lab", "kernel"}],
 )
 def test_a_test_is_in_one_suite(marks: set[str]) -> None:
     assert sum(chosen_by(suite, marks) for suite in SUITES) == 1
@@ -48,7 +50,7 @@ def test_a_test_is_in_one_suite(marks: set[str]) -> None:
 
 def test_no_test_is_in_no_suite() -> None:
     for count in range(4):
-        for marks in combinations(("integration", "lab", "slow", "kernel"), count):
+        for marks in combinations(("integration", "nested", "lab", "slow", "kernel"), count):
             assert any(chosen_by(suite, set(marks)) for suite in SUITES), marks
 
 
@@ -166,7 +168,9 @@ def test_the_end_of_the_log_says_what_ran_and_what_did_not(
     for name in ci.TURNS:
         (said,) = [line for line in lines[1:] if re.search(rf"[ ,]{name}(?=$|[:,])", line)]
         assert said.startswith("RAN " if name in ran else "NOT RUN "), said
-    assert stages[0] == ci.MAKE_TEST
+    assert stages[:2] == [ci.MAKE_TEST, (NESTED,)]
+    (said,) = [line for line in lines if line.startswith("RAN ")]
+    assert said.split("make test, ")[1].startswith("nested")
     assert re.fullmatch(r"=+ 5 passed, 0 failed, 0 skipped in \S+s \(0:00:00\) =+", last)
 
 

@@ -1,4 +1,4 @@
-"""What CI runs: all of ``make test``, then one part of the slower suites.
+"""What CI runs: all of ``make test``, the nested runs, then one part of the slower suites.
 
 CI has no time for all parts. The number of commits decides which part runs, so that as
 many commits in a row as there are parts run all of them; LOCKSTEP_CI_SUITES overrides this choice.
@@ -17,10 +17,19 @@ from pathlib import Path
 from scripts.testing.outcome import closing_line
 from scripts.testing.processes import ROOT
 from scripts.testing.run import Stage, run
-from scripts.testing.suites import COVERED, INTEGRATION, KERNEL_PARTS, LAB, SLOW, SLOW_PARTS
+from scripts.testing.suites import (
+    COVERED,
+    INTEGRATION,
+    KERNEL_PARTS,
+    LAB,
+    NESTED,
+    SLOW,
+    SLOW_PARTS,
+)
 
 MAKE_TEST: Stage = (None, COVERED, INTEGRATION, LAB)
 """Like ``make test``, but with coverage of the unit tests, which doubles their CPU time."""
+ALWAYS = ("make test", NESTED.name)
 VARIABLE = "LOCKSTEP_CI_SUITES"
 LIMIT_S = 72 * 60
 """A suite that is still running then is stopped and counts as an error. CI allows 75 minutes."""
@@ -103,17 +112,18 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
     except UnknownChoice as wrong:
         print(f"ERROR {wrong}", file=sys.stderr)
         return 3
-    chosen = f"make test, then {', '.join(choice.suites) or 'no slower suite'} ({choice.why})"
+    chosen = f"{', '.join(ALWAYS)}, then {', '.join(choice.suites) or 'no slower suite'} "
+    chosen += f"({choice.why})"
     print(f"CI runs {chosen}", flush=True)
     began = time.monotonic()
-    stages = (MAKE_TEST, *_stages(choice.suites))
+    stages = (MAKE_TEST, (NESTED,), *_stages(choice.suites))
     # Several parts are a choice of the caller, who accepts the time that they take.
     deadline = None if len(choice.suites) > 1 else began + LIMIT_S
     try:
         outcome = run(stages, deadline)
     except KeyboardInterrupt:
         return 130
-    print(f"RAN      {', '.join(('make test', *choice.suites))}")
+    print(f"RAN      {', '.join((*ALWAYS, *choice.suites))}")
     for name in choice.left_out:
         print(f"NOT RUN  {name}: {choice.why}; {VARIABLE}={name} or all runs it")
     print(closing_line(outcome, time.monotonic() - began), flush=True)

@@ -20,6 +20,7 @@ from scripts.testing.suites import (
     KERNEL,
     LAB,
     LINT,
+    NESTED,
     SLOW,
     UNIT,
     Suite,
@@ -34,19 +35,20 @@ Stage = tuple[Suite | None, ...]
 MAKE_TEST: Stage = (None, UNIT, INTEGRATION, LAB)
 TARGETS: dict[str, tuple[Stage, ...]] = {
     "unit": ((UNIT,),),
-    "integration": ((INTEGRATION,),),
+    "integration": ((INTEGRATION, NESTED),),
     "coverage": ((COVERED,),),
     "test": (MAKE_TEST,),
     "slow": ((SLOW,),),
     "kernel": ((KERNEL,),),
-    "all": (MAKE_TEST, (SLOW,), (KERNEL,)),
+    "all": (MAKE_TEST, (NESTED,), (SLOW,), (KERNEL,)),
 }
 """Makefile target -> the stages that it runs, one after another."""
 
 LEFT_OUT = {
-    "unit": "whole runs of pyinfra (make test-integration), lab tests (make test), slow ones "
-    "(make test-slow), own kernels (make test-kernel)",
-    "test": "slow lab tests (make test-slow), machines with own kernels (make test-kernel)",
+    "unit": "whole runs of pyinfra and nested runs (make test-integration), lab tests (make test), "
+    "slow ones (make test-slow), own kernels (make test-kernel)",
+    "test": "nested runs of pytest and of the wheel (make test-integration), slow lab tests "
+    "(make test-slow), machines with own kernels (make test-kernel)",
 }
 """Makefile target -> the tests that it leaves out."""
 

@@ -50,13 +50,15 @@ LINT = (("make", "--no-print-directory", "lint"),)
 
 UNIT = Suite(
     "unit",
-    "not integration and not lab and not slow and not kernel",
+    "not integration and not nested and not lab and not slow and not kernel",
     "tests",
     processes=len(os.sched_getaffinity(0)) + 1,  # some of its tests wait
 )
 COVERED = replace(UNIT, covered=True)
 INTEGRATION = Suite("integration", "integration", "tests", processes=1)
 """Its tests mostly wait, and some fail if the machine is too busy: they have one process."""
+NESTED = Suite("nested", "nested", "tests", processes=2)
+"""Its tests run much of the project within a test; with them, ``make test`` would take too long."""
 LAB = Suite("lab", "lab and not slow and not kernel", "tests/lab", kernel="shared")
 SLOW = Suite("slow", "slow", "tests/lab", kernel="shared")
 SLOW_PARTS = {

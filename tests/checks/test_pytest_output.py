@@ -24,7 +24,7 @@ from tests.checks import recorded
 from tests.checks.recorded_fingerprint import objects, with_objects
 from tests.checks.test_command import INVENTORY
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.nested
 
 PIECES = len(in_pieces(Request(fingerprint="recorded"), "/run/here"))
 """Commands that read a node: the program that takes fingerprints does not fit into one."""

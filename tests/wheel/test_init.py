@@ -19,7 +19,7 @@ from tests.checks import healthy, recorded
 from tests.documented import ROOT, read
 from tests.wheel.conftest import Installed
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.nested
 
 README = (SITE / "README.md").read_text(encoding="utf-8")
 DEPLOYS = sorted(path.stem for path in (ROOT / "deploys").glob("[!_]*.py"))

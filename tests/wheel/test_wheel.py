@@ -11,7 +11,7 @@ import pytest
 
 from tests.wheel.conftest import ROOT, Installed
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.nested
 
 DEPLOYS = {path.name for path in (ROOT / "deploys").glob("[!_]*.py")}
 
