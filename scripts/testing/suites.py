@@ -78,7 +78,7 @@ SLOW_PARTS = {
             *("test_through_clush", "test_through_slurm"),
         ),
         "slow-sites": ("test_description", "test_half_broken", "test_new_role", "test_site"),
-        "slow-canary": ("test_canary", "test_workers_alone"),
+        "slow-canary": ("test_canary", "test_reboot", "test_workers_alone"),
         "slow-changes": ("test_accept", "test_all_changes"),
         "slow-silence": ("test_silence",),
         "slow-pods": ("test_kubernetes", "test_kubernetes_gpus"),

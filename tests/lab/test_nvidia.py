@@ -95,6 +95,7 @@ def test_a_fabric_manager_runs_only_where_its_hardware_is(cluster: Lab, tmp_path
     assert cluster.check().named == set()
 
 
+@pytest.mark.slow
 def test_an_older_module_under_a_newer_library_waits_for_a_reboot(cluster: Lab) -> None:
     """What a package upgrade by hand leaves: nvidia-smi refuses, and one finding says why."""
     packages = " ".join(

@@ -123,6 +123,7 @@ def impatient(folder: Path) -> str:
     return str(copy)
 
 
+@pytest.mark.slow
 def test_a_node_that_does_not_come_back_stops_the_rollout_and_is_gone_on_with(
     ready: Lab, tmp_path: Path
 ) -> None:
