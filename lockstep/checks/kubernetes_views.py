@@ -304,33 +304,6 @@ def _static_pods(view: View, pods: Items) -> Items:
 static_pod_items = made("kubernetes.static_pods", _static_pods)
 
 
-changed_objects = made("kubernetes.objects", lambda view, objects: objects)
-
-
-changed_manifests = made("kubernetes.manifests", lambda view, pods: pods)
-
-
-def manifests_expected(view: View) -> dict[str, JsonValue]:
-    """Return that each static pod is as planned: the reading has only those that are not."""
-    found = view.read("kubernetes.manifests")
-    return dict.fromkeys(found if isinstance(found, dict) else (), "as kubeadm would write it")
-
-
-def objects_expected(view: View) -> dict[str, JsonValue]:
-    """Return that each object is as planned: the reading has only those that are not."""
-    found = view.read("kubernetes.objects")
-    return dict.fromkeys(found if isinstance(found, dict) else (), "as the manifests have it")
-
-
-unavailable = made("kubernetes.unavailable", lambda view, deployments: deployments)
-
-
-def available_expected(view: View) -> dict[str, JsonValue]:
-    """Return that each Deployment has enough pods: the reading has only those that do not."""
-    found = view.read("kubernetes.unavailable")
-    return dict.fromkeys(found if isinstance(found, dict) else (), "enough available pods")
-
-
 def _release_text(state: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {state[key]}" for key in sorted(state) if key != "objects")
 
