@@ -103,16 +103,16 @@ def test_what_the_api_server_sets_is_no_difference() -> None:
     assert json.loads(found.texts[1])["items"][0]["metadata"]["labels"] == {plan.LABEL: plan.OWNER}
 
 
-DONE = ("True", "NewReplicaSetAvailable")
-ROLLS_OUT = ("True", "ReplicaSetUpdated")
-GIVEN_UP = ("False", "ProgressDeadlineExceeded")
+DONE = {"status": "True", "reason": "NewReplicaSetAvailable"}
+ROLLS_OUT = {"status": "True", "reason": "ReplicaSetUpdated"}
+GIVEN_UP = {"status": "False", "reason": "ProgressDeadlineExceeded"}
 
 
-def deployment(pods: int, available: int, since_s: float, progressing: tuple[str, str]) -> Any:
+def deployment(pods: int, available: int, since_s: float, progressing: dict[str, str]) -> Any:
     """Return CoreDNS as the API server has it now."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - since_s))
     state = {"type": "Available", "status": str(available > 0), "lastTransitionTime": at}
-    progress = {"type": "Progressing", **dict(zip(("status", "reason"), progressing, strict=True))}
+    progress = {"type": "Progressing", **progressing}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -139,7 +139,7 @@ def test_a_deployment_needs_pods(
     pods: int,
     available: int,
     since_s: float,
-    progressing: tuple[str, str],
+    progressing: dict[str, str],
     unavailable: dict[str, str],
     differs: dict[str, str],
     head: Path,
