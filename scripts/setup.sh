@@ -34,7 +34,8 @@ rm -rf .venv
     --no-deps --no-build-isolation --editable .
 .venv/bin/python -m pip check --disable-pip-version-check >/dev/null || fail \
     "requirements.lock lacks a dependency: .venv/bin/python -m pip check" "lock it anew"
-# Compile now, because pyinfra writes no bytecode and each deploy would compile again.
-.venv/bin/python -m compileall -q lockstep roles
+# Compile now, because pyinfra writes no bytecode and each deploy would compile again; so would each
+# command of the lab where the environment forbids bytecode (PYTHONDONTWRITEBYTECODE).
+.venv/bin/python -m compileall -q lockstep roles lab
 touch .venv/lockstep-setup
 say "ready: .venv/bin/lockstep, .venv/bin/pyinfra, .venv/bin/pytest"
