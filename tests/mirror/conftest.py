@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from tests.mirror.site import Signer
+from tests.mirror.site import Signer, signing
 
 
 @pytest.fixture(scope="module")
 def signer() -> Iterator[Signer]:
-    signer = Signer()
-    yield signer
-    shutil.rmtree(signer.home)
+    with signing() as signer:
+        yield signer

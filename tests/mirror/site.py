@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pprint import pformat
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lab import repository
@@ -89,11 +90,11 @@ def packages(wanted: dict[str, Any], *more: Package) -> list[Package]:
 
 
 class Signer:
-    """A key, in a folder of gpg with a short path, which its agent's socket needs."""
+    """A key in a folder of gpg."""
 
-    def __init__(self) -> None:
-        self.home = Path(mkdtemp(prefix="gpg-"))
-        self.key = repository.sign("", self.home)[1]
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.key = repository.sign("", home)[1]
 
     def flat(self, wanted: Iterable[Package], folder: Path) -> Path:
         """Build a flat repository, as NVIDIA's are."""
@@ -120,3 +121,14 @@ class Signer:
             release += f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
         (suite / "InRelease").write_text(repository.sign(release, self.home)[0])
         return folder
+
+
+@contextmanager
+def signing() -> Iterator[Signer]:
+    """Give a key in a folder of its own, with a short path, which its agent's socket needs.
+
+    gpg's agents delete their sockets a moment after ``gpgconf --kill``: TemporaryDirectory, unlike
+    rmtree, accepts a file that is gone meanwhile.
+    """
+    with TemporaryDirectory(prefix="gpg-") as home:
+        yield Signer(Path(home))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from lockstep.catalog import os as operating_systems
 from lockstep.mirror import sources
 from tests.lab import vendors_rpms
 from tests.mirror import rpm_site, site
-from tests.mirror.site import Signer, description, inventory
+from tests.mirror.site import description, inventory, signing
 
 LOCAL = ("--archive", "none", "--lock", "none")
 KEY = Path(__file__).resolve().parents[2] / "inventories/keys/example.net.asc"
@@ -65,15 +64,12 @@ def architectures(said: str) -> dict[str, set[str]]:
 
 @pytest.mark.skipif(bool(site.MISSING), reason=f"not installed: {site.MISSING}")
 def test_apt_resolves_each_architecture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    signer = Signer()
-    try:
+    with signing() as signer:
         uris = {name: f"file:{tmp_path}/{name}/" for name in ("plain", "arm")}
         wanted = mixed("debian_13", uris, signer.key)
         listed = site.packages(wanted)
         signer.flat(listed, tmp_path / "plain")
         signer.flat([Arm(one.name, one.version) for one in listed], tmp_path / "arm")
-    finally:
-        shutil.rmtree(signer.home)
     path = inventory(tmp_path, wanted)
     assert main(["mirror", path, str(tmp_path / "snapshot"), "--make", *LOCAL, "--json", "-"]) == 0
     found = architectures(capsys.readouterr().out)

@@ -20,7 +20,7 @@ from lockstep.__main__ import main
 from lockstep.commands import mirror, plan
 from lockstep.mirror import apt
 from tests.mirror import site
-from tests.mirror.site import Signer, description, inventory, software
+from tests.mirror.site import Signer, description, inventory, signing, software
 from tests.plan.on_release import planned_on
 
 pytestmark = pytest.mark.skipif(bool(site.MISSING), reason=f"not installed: {site.MISSING}")
@@ -240,11 +240,8 @@ def test_a_repository_that_was_changed_after_it_was_signed(
 def test_a_repository_that_another_key_has_signed(
     tmp_path: Path, vendor: Path, signer: Signer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = Signer()
-    try:
+    with signing() as other:
         path = described(tmp_path, vendor, other)
-    finally:
-        shutil.rmtree(other.home)
     assert main(["mirror", path, "--check", *LOCAL]) == 2
     said = capsys.readouterr().err
     assert "it is signed by another key than the declared one (the missing key is " in said
