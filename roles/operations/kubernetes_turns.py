@@ -24,6 +24,8 @@ from lockstep.spec import Service
 OTHER_S = 30
 """Seconds for the API server of another head to be ready: it may have joined just now."""
 ASK_S = OTHER_S + 30.0
+ETCD_LISTENS = {"ipv6": "[::1]:2381", "ipv4": "127.0.0.1:2381"}
+"""Family -> where etcd answers without certificates (kubeadm, phases/etcd: listen-metrics-urls)."""
 LOOK = "on {head}: crictl ps --all, and journalctl -u kubelet; repair it"
 AFTER_FAILURE = f"{LOOK}, then run this again"
 NEXT = f"{LOOK}, or deploy it if it has not joined yet; then run this again"
@@ -49,7 +51,19 @@ def ready_here(plan: NodePlan) -> str:
     An API server is ready only if etcd answers it (Kubernetes API health endpoints: the check etcd
     of readyz), which is the member on its own head (kubeadm, phases/controlplane: etcd-servers).
     """
-    server = f"https://{plan.endpoint(plan.kubernetes.settings.api_port)}"
+    return _ready(f"https://{plan.endpoint(plan.kubernetes.settings.api_port)}")
+
+
+def etcd_ready_here(plan: NodePlan) -> str:
+    """Return a command that asks etcd of this very head, which runs it, whether it is ready.
+
+    A member of etcd that is ready reads with the others' consent (etcd, server/etcdserver/api/
+    etcdhttp/health.go: linearizable_read). Its API server need not run for that.
+    """
+    return _ready(f"http://{ETCD_LISTENS[plan.address_family]}")
+
+
+def _ready(server: str) -> str:
     return (
         f"kubectl --kubeconfig {ADMIN_CONF} --server={server} --request-timeout=5s "
         "get --raw /readyz"
@@ -110,10 +124,10 @@ def _stopped(turns: Turns, plan: NodePlan, state: State) -> str:
 def hindrance(plan: NodePlan, talk: Conversation) -> tuple[str, str]:
     """Return another head that is not ready, and why, if etcd needs this one; "" if it may stop.
 
-    etcd needs a majority of its members (etcd.io, FAQ). A head that is not ready itself takes none
-    away, and without a majority there is none to lose. Only a head that has joined has a member.
-    Lockstep notes that a node has joined; what the site manages itself has no such note, and is not
-    asked.
+    etcd needs a majority of its members (etcd.io, FAQ). A head whose etcd is not ready takes none
+    away, and without a majority there is none to lose. A head whose API server alone is not ready
+    has a member that counts. Only a head that has joined has a member. Lockstep notes that a node
+    has joined; what the site manages itself has no such note, and is not asked.
 
     Raises:
         Unanswered: the head itself did not answer.
@@ -125,10 +139,10 @@ def hindrance(plan: NodePlan, talk: Conversation) -> tuple[str, str]:
     if unjoined:
         return "", ""
     others = [head for head in control_planes(plan) if head.name != plan.name]
-    behind = [(head.name, why) for head in others if (why := _waited(talk, head))]
+    behind = [(head.name, why) for head in others if (why := _waited(talk, ready_here(head)))]
     majority = (len(others) + 1) // 2 + 1
     ready = len(others) - len(behind)
-    if ready >= majority or ready + 1 < majority or _waited(talk, plan):
+    if ready >= majority or ready + 1 < majority or _waited(talk, etcd_ready_here(plan)):
         return "", ""
     return behind[0]
 
@@ -138,7 +152,7 @@ def _not_ready(plan: NodePlan, talk: Conversation, etcd: bool) -> str:
     for other in control_planes(plan):
         if other.name == plan.name:
             continue
-        why = _waited(talk, other)
+        why = _waited(talk, ready_here(other))
         if not why or (not etcd and _answer(talk, f"{ready_here(plan)} >/dev/null")):
             continue
         return (
@@ -148,11 +162,11 @@ def _not_ready(plan: NodePlan, talk: Conversation, etcd: bool) -> str:
     return ""
 
 
-def _waited(talk: Conversation, head: NodePlan) -> str:
-    """Return why the API server of a head is not ready, after waiting for it; "" if it is."""
+def _waited(talk: Conversation, ready: str) -> str:
+    """Return why a command still fails after OTHER_S seconds; "" if it succeeds by then."""
     return _answer(
         talk,
-        f"end=$(( $(date +%s) + {OTHER_S} )); until {ready_here(head)} >/dev/null; do "
+        f"end=$(( $(date +%s) + {OTHER_S} )); until {ready} >/dev/null; do "
         "[ $(date +%s) -lt $end ] || exit 1; sleep 1; done",
     )
 
