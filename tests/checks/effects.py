@@ -27,7 +27,8 @@ class Effect:
     @property
     def shape(self) -> tuple[str, ...]:
         """The place with its item (a file, a unit, a package) left open."""
-        return (self.reading, *self.path[1:], str(self.value is REMOVED))
+        inside = (part for part in self.path[1:] if not part.startswith("/"))
+        return (self.reading, *inside, str(self.value is REMOVED))
 
 
 def _items(record: Record, reading: str) -> dict[str, Any]:

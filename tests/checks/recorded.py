@@ -189,7 +189,10 @@ def mutated(start: Context, node: str, reading: str, path: tuple[str, ...], valu
     """Return the cluster with one place of one record changed; the path is inside the value."""
     record = start.reading[node]
     assert isinstance(record, Record)
-    raw = record.model_dump(mode="json")
+    # Only this reading is written and parsed again: a record has hundreds.
+    others = {name: one for name, one in record.readings.items() if name != reading}
+    mine = {reading: record.readings[reading]} if reading in record.readings else {}
+    raw = record.model_copy(update={"readings": mine}).model_dump(mode="json")
     place, last = raw["readings"], reading
     if path:
         place = raw["readings"][reading]["value"]
@@ -204,7 +207,9 @@ def mutated(start: Context, node: str, reading: str, path: tuple[str, ...], valu
     else:
         assert last not in place or place[last] != new, "the mutation changes nothing"
         place[last] = new
-    return with_reading(start, {**start.reading, node: parsed(raw)})
+    readings = {**others, **parsed(raw).readings}
+    changed = record.model_copy(update={"readings": readings})
+    return with_reading(start, {**start.reading, node: changed})
 
 
 def unreachable(start: Context, *nodes: str) -> Context:

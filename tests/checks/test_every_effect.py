@@ -113,9 +113,15 @@ def before(cluster: str, node: str) -> frozenset[tuple[str, str]]:
     return frozenset((finding.rule, finding.device) for finding in found)
 
 
-def noticed(cluster: str, node: str, effect: Effect, rules: frozenset[str]) -> list[Finding]:
-    """The new findings on the node whose repair names the role, by these rules; all, if none."""
-    chosen = [rule for rule in all_rules() if not rules or rule.id in rules]
+FINDS: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
+"""Operation and shape of an effect -> the rules that found effects of this kind, on any node."""
+
+
+def noticed(
+    cluster: str, node: str, effect: Effect, rules: frozenset[str] | None = None
+) -> list[Finding]:
+    """The new findings on the node whose repair names the role, by these rules; None: by all."""
+    chosen = [rule for rule in all_rules() if rules is None or rule.id in rules]
     start = CLUSTERS[cluster][0]()
     changed = recorded.mutated(start, node, effect.reading, effect.path, effect.value)
     return [
@@ -135,12 +141,14 @@ ONCE = {effects: operation for operation, effects in reversed(WRITTEN.items())}.
 def test_a_change_is_found_and_its_repair_names_the_role(
     cluster: str, node: str, operation: str
 ) -> None:
-    by_shape: dict[tuple[str, ...], frozenset[str]] = {}
     missed = []
     for effect in effects(cluster, node, operation):
-        # The whole check for the first of a kind, then the rules that found that.
-        found = noticed(cluster, node, effect, by_shape.get(effect.shape, frozenset()))
-        by_shape.setdefault(effect.shape, frozenset(finding.rule for finding in found))
+        kind = (operation, effect.shape)
+        # The whole check for the first of a kind, and for each that the rules then do not find.
+        found = noticed(cluster, node, effect, FINDS[kind]) if kind in FINDS else []
+        if not found:
+            found = noticed(cluster, node, effect)
+            FINDS[kind] = FINDS.get(kind, frozenset()) | {finding.rule for finding in found}
         if not found:
             missed.append(effect)
     assert missed == []
