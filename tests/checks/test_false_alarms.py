@@ -7,7 +7,7 @@ import pytest
 from lockstep.checks.context import Context
 from tests.checks import healthy, recorded
 
-CLUSTERS = 200
+CLUSTERS = 100
 
 
 def found(cluster: Context) -> list[tuple[str, ...]]:
