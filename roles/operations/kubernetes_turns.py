@@ -7,6 +7,7 @@ goes on with the next host after a failure, also with ``_serial``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +27,8 @@ OTHER_S = 30
 ASK_S = OTHER_S + 30.0
 ETCD_LISTENS = {"ipv6": "[::1]:2381", "ipv4": "127.0.0.1:2381"}
 """Family -> where etcd answers without certificates (kubeadm, phases/etcd: listen-metrics-urls)."""
+FAILING = re.compile(r"\[-\](\S+)")
+"""A failed check in an answer of /readyz (k8s.io/apiserver, pkg/server/healthz)."""
 LOOK = "on {head}: crictl ps --all, and journalctl -u kubelet; repair it"
 AFTER_FAILURE = f"{LOOK}, then run this again"
 NEXT = f"{LOOK}, or deploy it if it has not joined yet; then run this again"
@@ -179,4 +182,7 @@ def _answer(talk: Conversation, command: str) -> str:
         return str(error)
     if worked:
         return ""
-    return next(reversed(list(output.stderr_lines)), "")[:200].rstrip(".") or "it does not answer"
+    said = next(reversed(list(output.stderr_lines)), "")
+    if failing := FAILING.findall(said):
+        return f"{', '.join(failing)} failed"
+    return said[:200].rstrip(".") or "it does not answer"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from gevent import GreenletExit
 from pyinfra import host
-from pyinfra.api import FunctionCommand, Host, State, StringCommand
+from pyinfra.api import FunctionCommand, Host, StringCommand
 from pyinfra.api import operation as pyinfra_operation
 from pyinfra.api.arguments_typed import PyinfraOperation
 from pyinfra.context import ctx_host
@@ -88,13 +88,14 @@ def ask(question: Question[T]) -> T:
 
 def refusal(why: str) -> FunctionCommand:
     """Return a command that fails only its own host: an exception would end the whole run."""
+    return FunctionCommand(lambda state, host: fail(host, why), (), {})
 
-    def refused(state: State, host: Host) -> bool:
-        failures_of(state).note(host, why)
-        host.log_styled(why, fg="red", bold=True)
-        return False
 
-    return FunctionCommand(refused, (), {})
+def fail(host: Host, why: str) -> bool:
+    """Show why a host fails, also at the end of the run; return False, as a failed command does."""
+    failures_of(host.state).note(host, why)
+    host.log_styled(why, fg="red", bold=True)
+    return False
 
 
 def _fail(why: str) -> FunctionCommand:
@@ -102,11 +103,11 @@ def _fail(why: str) -> FunctionCommand:
     failing: Host = ctx_host.get()  # type: ignore[no-untyped-call]  # pyinfra's
     state = failing.state
     then = "" if "Next: " in why else f". Next: repair {failing.name}, then run this again"
-    failed = refusal(f"{failing.name} failed: {why}{then}")
+    command = refusal(f"{failing.name} failed: {why}{then}")
     if not state.is_executing:
-        failed.execute(state, failing, {})
+        command.execute(state, failing, {})
         # Not State.fail_hosts: without -y it asks whether to go on, once for each of these hosts.
         state.failed_hosts.add(failing)
         state.active_hosts.discard(failing)
         raise GreenletExit
-    return failed
+    return command

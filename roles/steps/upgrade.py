@@ -24,7 +24,7 @@ from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import DONE, control_planes
 from lockstep.plan.kubernetes_upgrade import configuration, objection
 from lockstep.roles.operations.kubernetes_turns import NEXT, hindrance
-from lockstep.roles.operations.operation import Commands, operation, refusal
+from lockstep.roles.operations.operation import Commands, fail, operation, refusal
 from lockstep.roles.operations.packages import change
 from lockstep.roles.steps.reboot.failures import Failed
 from lockstep.roles.steps.reboot.pods import Pods
@@ -101,8 +101,7 @@ class Turn:
             self.rollout.stop(str(error))
             kept = " It stays cordoned." if self.pods.ours else ""
             then = error.then if isinstance(error, Failed) else f"run: {self.again}"
-            self.host.log_styled(f"{error}.{kept} Next: {then}", fg="red", bold=True)
-            return False
+            return fail(self.host, f"{error}.{kept} Next: {then}")
         except BaseException:
             self.rollout.stop(f"the turn of {self.plan.name} was ended")
             raise

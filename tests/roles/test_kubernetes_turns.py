@@ -13,6 +13,7 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 from typing_extensions import override
 
 from lockstep.facts.reboot import Conversation, HoldState, Unanswered
+from lockstep.fast.failures import failures_of
 from lockstep.plan.reboot import Pending, Reason
 from lockstep.roles.operations import kubernetes_certificates as certificates
 from lockstep.roles.operations import kubernetes_manifests as manifests
@@ -27,6 +28,7 @@ from lockstep.roles.steps.reboot.failures import Failed
 from lockstep.roles.steps.reboot.pods import Pods, Seen
 from lockstep.roles.steps.reboot.rollout import Rollout
 from tests.golden.write import plan_of
+from tests.roles.hosts import LoggingHost
 from tests.roles.test_kubernetes_certificates import listed
 
 PLANS = plan_of("kubernetes").nodes
@@ -92,7 +94,7 @@ class State:
         if not isinstance(commands[0], FunctionCommand):
             return ""
         (only,) = commands
-        host = SimpleNamespace(name=head, log_styled=lambda *_, **given: None)
+        host = SimpleNamespace(name=head, state=self, log_styled=lambda *_, **given: None)
         assert only.execute(self, host, {}) is False
         return self.noted[-1]
 
@@ -245,6 +247,16 @@ def test_a_head_whose_api_server_alone_is_down_has_a_member_that_counts() -> Non
     assert turns.hindrance(PLANS["head2"], down) == ("head1", "connection refused")
 
 
+def test_the_checks_that_failed_are_named_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        r'(InternalError): an error on the server ("[+]ping ok\n[-]etcd failed: reason withheld\n'
+    )
+    monkeypatch.setattr(
+        Asked, "say", lambda *_, **given: (False, CommandOutput([OutputLine("stderr", said)]))
+    )
+    assert turns._answer(Asked(), "true") == "etcd failed"
+
+
 def test_another_head_that_is_not_ready_is_named() -> None:
     for head in ("head1", "head2"):
         assert turns.hindrance(PLANS[head], Asked("head3")) == ("head3", "connection refused")
@@ -321,14 +333,14 @@ class Drained:
 def test_no_head_is_rebooted_while_another_one_is_not_ready(
     monkeypatch: pytest.MonkeyPatch, down: tuple[str, ...], lost: tuple[str, ...], said: list[str]
 ) -> None:
-    talk, logged, rollout = Asked(*down), list[str](), Rollout()
+    talk, host, rollout = Asked(*down), LoggingHost("head1"), Rollout()
     pods = Drained(talk, *lost)
     monkeypatch.setattr(reboots.Turn, "_reboot", lambda self: pods.said.append("rebooted"))
     monkeypatch.setattr(reboots.Turn, "_settled", lambda self, look: "")
     for name in ("trusted", "loadable"):
         monkeypatch.setattr(drivers, name, lambda *_: None)
     worked = reboots.Turn(
-        cast("Host", SimpleNamespace(log_styled=lambda text, **style: logged.append(text))),
+        cast("Host", host),
         PLANS["head1"],
         talk,
         Decision(Pending((Reason("reboot-required", ""),)), "1", HoldState(), worker=False),
@@ -341,7 +353,8 @@ def test_no_head_is_rebooted_while_another_one_is_not_ready(
     # A head that is not ready itself may be helped by its own reboot.
     assert rollout.stopped == ""
     if not worked:
-        assert logged[-1] == (
+        assert failures_of(host.state).said(cast("Host", host)) + ". Next" in host.logged[-1]
+        assert host.logged[-1] == (
             "head1 was not rebooted, because the API server of head3 is not ready: connection "
             f"refused.{' It stays cordoned.' if lost else ''} Next: on head3: crictl ps --all, and "
             "journalctl -u kubelet; repair it, or deploy it if it has not joined yet; then run "

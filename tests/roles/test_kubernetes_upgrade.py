@@ -12,6 +12,7 @@ from lockstep.roles.steps.reboot.failures import Failed
 from lockstep.roles.steps.reboot.pods import Seen
 from lockstep.roles.steps.upgrade import Turn
 from tests.golden.write import plan_of
+from tests.roles.hosts import LoggingHost
 
 NODES = plan_of("kubernetes").nodes
 WANTED = f"v{NODES['head1'].kubernetes.settings.version}"
@@ -51,7 +52,7 @@ class Cluster:
 def turn(cluster: Cluster, node: str) -> Turn:
     made = cast("Any", object.__new__(Turn))
     made.plan, made.pods, made.wanted, made.again = NODES[node], cluster, WANTED, "the same"
-    made.host = type("Host", (), {"log_styled": lambda self, text: None})()
+    made.host = LoggingHost(node)
     made.rollout = None
     made.talk = type("Talk", (), {"say": lambda self, command, within_s: (True, None)})()
     made._install = lambda *names: cluster.done.append(f"installed {' '.join(names)}")

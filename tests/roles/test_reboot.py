@@ -48,6 +48,7 @@ from lockstep.roles.steps.reboot.turn import Turn
 from tests.checks import recorded
 from tests.plan.example import planned
 from tests.probe.test_collect import Node, node
+from tests.roles.hosts import LoggingHost
 from tests.roles.local import asked, machine, on_node
 from tests.test_pyinfra_assumptions import pyinfra
 
@@ -564,7 +565,7 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
             checked(node)
             return found or []
 
-        host = SimpleNamespace(log_styled=lambda text, **style: logged.append(text))
+        host = LoggingHost(logged=logged)
         monkeypatch.setattr(steps, "check", check)
         wanted = Pending((Reason("reboot-required", ""),)) if pending is None else pending
         decision = Decision(wanted, str(doubles.boots), doubles.hold(), worker=True)

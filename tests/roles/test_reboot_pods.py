@@ -192,6 +192,27 @@ def test_pods_that_stay_fail_the_node_which_stays_cordoned() -> None:
     assert pods.ours
 
 
+@pytest.mark.parametrize("recovers", [False, True])
+def test_pods_of_a_kubelet_that_is_not_ready_are_not_waited_for_longer(
+    monkeypatch: pytest.MonkeyPatch, recovers: bool
+) -> None:
+    now = [0.0]
+
+    def a_minute_later(found: Cluster) -> None:
+        now[0] += 60
+        found.ready = recovers and now[0] == 240
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    cluster = Cluster(blocked=99, on_drain=a_minute_later)
+    with pytest.raises(
+        Failed, match="they cannot end, because its kubelet has not been Ready for 300 s: Cannot"
+    ) as failed:
+        pods_of(cluster).emptied(WHY, 86400, Rollout(), AGAIN)
+    assert failed.value.then == f"deploy worker1, or reboot it by hand; then run: {AGAIN}"
+    assert now[0] == (540 if recovers else 300)
+    assert cluster.cordoned
+
+
 def test_a_stopped_rollout_lets_go_of_what_it_cordoned() -> None:
     rollout = Rollout()
     cluster = Cluster(blocked=99, on_drain=lambda found: rollout.stop("worker2 failed"))

@@ -40,6 +40,9 @@ PATIENCE_S = 60.0
 """Seconds in which a failed call is repeated: a rollout restarts API servers, which refuse
 connections, or users whose rights they have not read yet."""
 AGAIN_AFTER_S = 2.0
+UNREADY_S = 300.0
+"""Seconds that a kubelet may be not Ready while its pods end; pods accept as much of a node
+(Kubernetes, DefaultTolerationSeconds: default-not-ready-toleration-seconds)."""
 REMIND_S = 600.0
 LONGEST = 300
 """Characters of a message of kubectl that are shown."""
@@ -206,12 +209,15 @@ class Pods:
             Failed: pods are left after ``limit_s`` seconds.
             Unanswered: no head answered.
         """
-        began = shown_at = time.monotonic()
+        began = shown_at = ready_at = time.monotonic()
         shown = ""
         while True:
             if rollout.stopped:
                 return False
-            if self.ours and not self.look().cordoned:
+            mine, found = self.ours, self.look()
+            if found.ready:
+                ready_at = time.monotonic()
+            if mine and not found.cordoned:
                 raise Failed(
                     f"{self._plan.name} was uncordoned before its pods had ended",
                     f"ask the administrators why, then run: {again}",
@@ -231,6 +237,12 @@ class Pods:
                     f"{self._plan.name} still has pods after {limit_s:.0f} s (drain_timeout_s): "
                     f"{why}",
                     f"wait until they have ended, then run: {again}",
+                )
+            if time.monotonic() - ready_at >= UNREADY_S:
+                raise Failed(
+                    f"{self._plan.name} still has pods, and they cannot end, because its kubelet "
+                    f"has not been Ready for {UNREADY_S:.0f} s: {why}",
+                    f"deploy {self._plan.name}, or reboot it by hand; then run: {again}",
                 )
             if why != shown or time.monotonic() - shown_at >= REMIND_S:
                 self._log(f"waiting for its pods, {max(left_s, 0):.0f} s at most: {why}")

@@ -14,6 +14,7 @@ from lockstep.facts.reboot import Conversation, HoldState, Unanswered, boot_stat
 from lockstep.plan import NodePlan
 from lockstep.plan.reboot import Pending, listed
 from lockstep.roles.operations.kubernetes_turns import NEXT, hindrance
+from lockstep.roles.operations.operation import fail
 from lockstep.roles.steps.reboot import driver as drivers
 from lockstep.roles.steps.reboot.decision import HELD, OURS, OUT, Decision, is_ours, remember, still
 from lockstep.roles.steps.reboot.failures import Alone, Failed, NotAgain, in_words
@@ -75,8 +76,7 @@ class Turn:
                 self.rollout.stop(str(failed))
             kept = " It stays drained." if self.ours else ""
             kept += " It stays cordoned." if self.pods is not None and self.pods.ours else ""
-            self._log(f"{failed}.{kept} Next: {failed.then}", fg="red", bold=True)
-            return False
+            return fail(self.host, f"{failed}.{kept} Next: {failed.then}")
         except BaseException:  # a bug in Lockstep, or Ctrl-C: pyinfra shows which
             self.rollout.stop(f"Ctrl-C or an internal error in Lockstep ended the turn of {name}")
             raise
