@@ -54,9 +54,9 @@ def test_no_test_is_in_no_suite() -> None:
             assert any(chosen_by(suite, set(marks)) for suite in SUITES), marks
 
 
-def test_marks_of_machines_stay_in_the_folder_of_their_suites() -> None:
+def test_marks_stay_in_the_files_of_their_suites() -> None:
     """A mark elsewhere takes a test out of the unit tests, and no other suite looks there."""
-    marks = "lab or slow or kernel"
+    marks = "lab or slow or kernel or integration or nested"
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marks, "tests"],
         cwd=ROOT,
@@ -66,7 +66,10 @@ def test_marks_of_machines_stay_in_the_folder_of_their_suites() -> None:
     )
     found = {line.partition("::")[0] for line in listed.stdout.splitlines() if "::" in line}
     assert found
-    assert {str(Path(name).parent) for name in found} == {"tests/lab"}
+    files = [
+        word for suite in (INTEGRATION, NESTED) for word in suite.command() if "/test_" in word
+    ]
+    assert {one for one in found if str(Path(one).parent) != "tests/lab"} == set(files)
 
 
 def test_all_runs_every_suite() -> None:
