@@ -56,20 +56,15 @@ def test_no_test_is_in_no_suite() -> None:
 
 def test_marks_stay_in_the_files_of_their_suites() -> None:
     """A mark elsewhere takes a test out of the unit tests, and no other suite looks there."""
-    marks = "lab or slow or kernel or integration or nested"
-    listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marks, "tests"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = {line.partition("::")[0] for line in listed.stdout.splitlines() if "::" in line}
-    assert found
-    files = [
-        word for suite in (INTEGRATION, NESTED) for word in suite.command() if "/test_" in word
-    ]
-    assert {one for one in found if str(Path(one).parent) != "tests/lab"} == set(files)
+    marks = re.compile(r"\bmark\.(lab|slow|kernel|integration|nested)\b")
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for mark in marks.findall(path.read_text(encoding="utf-8")):
+            found.setdefault(mark, set()).add(str(path.relative_to(ROOT)))
+    for suite in (INTEGRATION, NESTED):
+        assert found.pop(suite.name) == {word for word in suite.command() if "/test_" in word}
+    assert found.keys() == {"lab", "slow", "kernel"}
+    assert {str(Path(name).parent) for names in found.values() for name in names} == {"tests/lab"}
 
 
 def test_all_runs_every_suite() -> None:
