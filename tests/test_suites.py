@@ -166,9 +166,9 @@ def test_the_end_of_the_log_says_what_ran_and_what_did_not(
     for name in ci.TURNS:
         (said,) = [line for line in lines[1:] if re.search(rf"[ ,]{name}(?=$|[:,])", line)]
         assert said.startswith("RAN " if name in ran else "NOT RUN "), said
-    assert stages[:2] == [ci.MAKE_TEST, (NESTED,)]
+    assert stages[:2] == [ci.MAKE_TEST, run.WHOLE_RUNS]
     (said,) = [line for line in lines if line.startswith("RAN ")]
-    assert said.split("make test, ")[1].startswith("nested")
+    assert said.split("make test, ")[1].startswith("integration, nested")
     assert re.fullmatch(r"=+ 5 passed, 0 failed, 0 skipped in \S+s \(0:00:00\) =+", last)
 
 

@@ -1,4 +1,4 @@
-"""What CI runs: all of ``make test``, the nested runs, then one part of the slower suites.
+"""What CI runs: ``make test``, ``make test-integration``, then one part of the slower suites.
 
 CI has no time for all parts. The number of commits decides which part runs, so that as
 many commits in a row as there are parts run all of them; LOCKSTEP_CI_SUITES overrides this choice.
@@ -16,20 +16,18 @@ from pathlib import Path
 
 from scripts.testing.outcome import closing_line
 from scripts.testing.processes import ROOT
-from scripts.testing.run import Stage, run
+from scripts.testing.run import WHOLE_RUNS, Stage, run
 from scripts.testing.suites import (
     COVERED,
-    INTEGRATION,
     KERNEL_PARTS,
     LAB,
-    NESTED,
     SLOW,
     SLOW_PARTS,
 )
 
-MAKE_TEST: Stage = (None, COVERED, INTEGRATION, LAB)
+MAKE_TEST: Stage = (None, COVERED, LAB)
 """Like ``make test``, but with coverage of the unit tests, which doubles their CPU time."""
-ALWAYS = ("make test", NESTED.name)
+ALWAYS = ("make test", *(suite.name for suite in WHOLE_RUNS if suite))
 VARIABLE = "LOCKSTEP_CI_SUITES"
 LIMIT_S = 72 * 60
 """A suite that is still running then is stopped and counts as an error. CI allows 75 minutes."""
@@ -116,7 +114,7 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
     chosen += f"({choice.why})"
     print(f"CI runs {chosen}", flush=True)
     began = time.monotonic()
-    stages = (MAKE_TEST, (NESTED,), *_stages(choice.suites))
+    stages = (MAKE_TEST, WHOLE_RUNS, *_stages(choice.suites))
     # Several parts are a choice of the caller, who accepts the time that they take.
     deadline = None if len(choice.suites) > 1 else began + LIMIT_S
     try:

@@ -32,22 +32,24 @@ NICE = 10
 Stage = tuple[Suite | None, ...]
 """Suites that run at the same time; None is lint."""
 
-MAKE_TEST: Stage = (None, UNIT, INTEGRATION, LAB)
+MAKE_TEST: Stage = (None, UNIT, LAB)
+WHOLE_RUNS: Stage = (INTEGRATION, NESTED)
+"""They need no machines, and CI always runs them; with them, ``make test`` would take too long."""
 TARGETS: dict[str, tuple[Stage, ...]] = {
     "unit": ((UNIT,),),
-    "integration": ((INTEGRATION, NESTED),),
+    "integration": (WHOLE_RUNS,),
     "coverage": ((COVERED,),),
     "test": (MAKE_TEST,),
     "slow": ((SLOW,),),
     "kernel": ((KERNEL,),),
-    "all": (MAKE_TEST, (NESTED,), (SLOW,), (KERNEL,)),
+    "all": (MAKE_TEST, WHOLE_RUNS, (SLOW,), (KERNEL,)),
 }
 """Makefile target -> the stages that it runs, one after another."""
 
 LEFT_OUT = {
     "unit": "whole runs of pyinfra and nested runs (make test-integration), lab tests (make test), "
     "slow ones (make test-slow), own kernels (make test-kernel)",
-    "test": "nested runs of pytest and of the wheel (make test-integration), slow lab tests "
+    "test": "whole runs of pyinfra and nested runs (make test-integration), slow lab tests "
     "(make test-slow), machines with own kernels (make test-kernel)",
 }
 """Makefile target -> the tests that it leaves out."""

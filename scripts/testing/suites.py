@@ -70,7 +70,7 @@ COVERED = replace(UNIT, covered=True)
 INTEGRATION = Suite("integration", "integration", "tests", processes=1)
 """Its tests mostly wait, and some fail if the machine is too busy: they have one process."""
 NESTED = Suite("nested", "nested", "tests", processes=2)
-"""Its tests run much of the project within a test; with them, ``make test`` would take too long."""
+"""Its tests run much of the project within a test."""
 LAB = Suite("lab", "lab and not slow and not kernel", "tests/lab", kernel="shared")
 SLOW = Suite("slow", "slow", "tests/lab", kernel="shared")
 SLOW_PARTS = {
@@ -89,10 +89,13 @@ SLOW_PARTS = {
             *("test_adopt", "test_incidents", "test_killed", "test_repair"),
             *("test_through_clush", "test_through_slurm"),
         ),
-        "slow-sites": ("test_description", "test_half_broken", "test_new_role", "test_site"),
+        "slow-sites": (
+            *("test_description", "test_half_broken", "test_new_role", "test_removal"),
+            "test_site",
+        ),
         "slow-canary": ("test_canary", "test_reboot", "test_workers_alone"),
         "slow-changes": ("test_accept", "test_all_changes"),
-        "slow-silence": ("test_silence",),
+        "slow-silence": ("test_silence", "test_speed"),
         "slow-pods": ("test_kubernetes", "test_kubernetes_gpus"),
         "slow-pods-beside": ("test_kubernetes_beside_slurm",),
         "slow-pods-drifts": ("test_kubernetes_drifts", "test_kubernetes_objects"),

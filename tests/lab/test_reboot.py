@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.labs import INVENTORY, ROOT, Deployed, Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 REBOOT = "deploys/reboot.py"
 MARKER = "/run/reboot-required"
@@ -123,7 +123,6 @@ def impatient(folder: Path) -> str:
     return str(copy)
 
 
-@pytest.mark.slow
 def test_a_node_that_does_not_come_back_stops_the_rollout_and_is_gone_on_with(
     ready: Lab, tmp_path: Path
 ) -> None:

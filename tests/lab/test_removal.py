@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.lab.labs import Lab
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 FILES = {
     "/etc/deluser.conf",

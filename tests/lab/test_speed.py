@@ -18,7 +18,7 @@ from benchmarks.speed.series import PYINFRA_IDLE
 from lab.state import LabState, load
 from tests.lab.labs import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
 def connected_s(lab: LabState, here: Control) -> float:

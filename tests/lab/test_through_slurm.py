@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab.labs import Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 RUNS = "for i in $(seq 30); do squeue -h -t R -j {job} | grep -q . && exit; sleep 1; done; exit 1"
 
 
@@ -21,7 +21,6 @@ def test_fingerprints_are_taken_in_the_step(cluster: Lab) -> None:
     cluster.names_a_file_by_hand("worker1", "--through", "slurm")
 
 
-@pytest.mark.slow
 def test_a_job_of_root_is_read_from_inside(cluster: Lab) -> None:
     job = cluster.on("head", "sbatch --parsable --nodes=2 --exclusive --wrap='sleep 600'").strip()
     try:
