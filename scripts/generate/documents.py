@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from scripts.generate import (
     check_names,
@@ -24,7 +25,9 @@ from tests.golden import write
 
 ROOT = Path(__file__).resolve().parents[2]
 
-GENERATORS: tuple[Callable[[], dict[str, bytes]], ...] = (
+Generator: TypeAlias = Callable[[], dict[str, bytes]]
+
+GENERATORS: tuple[Generator, ...] = (
     check_names.files,  # first: the running program has already read this file (see __main__)
     rules_page.files,
     rule_counts.files,
@@ -46,10 +49,10 @@ WHOLLY_GENERATED = ("tests/golden/prod", "tests/golden/small")
 """Folders in which every file is generated: any other file there is out of date."""
 
 
-def wanted() -> dict[str, bytes]:
-    """Return path -> content of every generated file."""
+def wanted(generators: Iterable[Generator] = GENERATORS) -> dict[str, bytes]:
+    """Return path -> content of every file that these generators write."""
     files: dict[str, bytes] = {}
-    for generator in GENERATORS:
+    for generator in generators:
         for path, content in generator().items():
             if path in files:
                 raise ValueError(f"two generators write {path}")

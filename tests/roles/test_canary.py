@@ -15,6 +15,8 @@ import pytest
 from lockstep.roles.steps.canary import verdict
 from tests.test_pyinfra_assumptions import ROOT, pyinfra
 
+pytestmark = pytest.mark.integration
+
 INVENTORY = """\
 from tests.plan.example import planned
 _wanted = {"canary": True, "share": 0.5}

@@ -11,6 +11,8 @@ import pytest
 
 from tests.fast.runs import Machine
 
+pytestmark = pytest.mark.integration
+
 INVENTORY = """\
 from lockstep.fast import connector as _connector
 from tests.plan.example import planned

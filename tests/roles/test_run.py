@@ -24,6 +24,8 @@ from lockstep.roles.operations.results import commit_of
 from tests.plan.example import planned
 from tests.test_pyinfra_assumptions import ROOT, pyinfra
 
+pytestmark = pytest.mark.integration
+
 INVENTORY = """\
 from tests.plan.example import planned
 _plan = planned()
