@@ -15,7 +15,7 @@ from lockstep.facts.slurm import newly_named
 from lockstep.files import ManagedFile
 from lockstep.plan import NodePlan
 from lockstep.roles.operations.files import managed_files
-from lockstep.roles.operations.operation import CommandsOrReason, ask, operation
+from lockstep.roles.operations.operation import CommandsOrReason, ask, fail, operation
 from lockstep.spec import NodeRole
 
 
@@ -59,9 +59,7 @@ def _all_have(
     state: State, host: Host, plan: NodePlan, path: str, arguments: dict[str, Any]
 ) -> bool:
     lacking = _lacking(state, plan, path, arguments)
-    if lacking:
-        host.log_styled(_why(lacking, path, plan), fg="red", bold=True)
-    return not lacking
+    return not lacking or fail(host, _why(lacking, path, plan))
 
 
 def _lacking(state: State, plan: NodePlan, path: str, arguments: dict[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ from lockstep.roles.operations.comparison import (
     wait_for_comparison,
     waiting,
 )
-from lockstep.roles.operations.operation import Commands, ask, operation, refusal
+from lockstep.roles.operations.operation import Commands, ask, fail, operation, refusal
 from lockstep.roles.operations.workers_alone import lacks_controller
 from lockstep.roles.steps.reboot.decision import HELD, OUT
 from lockstep.roles.steps.reboot.objections import (
@@ -217,18 +217,15 @@ def _update(talk: Conversation, name: str, update: str, done: str = "") -> Funct
         try:
             succeeded, output = talk.say(unless_taken_out(name, update))
         except Unanswered as unanswered:
-            host.log_styled(f"{name} was not changed in Slurm: {unanswered}", fg="red", bold=True)
-            return False
+            return fail(host, f"{name} was not changed in Slurm: {unanswered}")
         if not succeeded:
             said = " ".join((*output.stderr_lines, *output.stdout_lines)).strip()
             why = said or "no answer from slurmctld within 30 s"
-            host.log_styled(
-                f"{name} was not changed in Slurm: {why}. Next: run this again", fg="red", bold=True
-            )
-        elif left := " ".join(output.stdout_lines).strip():
+            return fail(host, f"{name} was not changed in Slurm: {why}. Next: run this again")
+        if left := " ".join(output.stdout_lines).strip():
             host.log_styled(f"{name} was changed in Slurm meanwhile, so it {left}", fg="yellow")
         elif done:
             host.log_styled(done, fg="green")
-        return bool(succeeded)
+        return True
 
     return FunctionCommand(updated, (), {})

@@ -7,7 +7,7 @@ import pytest
 from lockstep.checks.context import Context
 from tests.checks import healthy, recorded
 
-CLUSTERS = 100
+CLUSTERS = 200
 
 
 def found(cluster: Context) -> list[tuple[str, ...]]:

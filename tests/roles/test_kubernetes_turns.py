@@ -236,6 +236,7 @@ def test_a_head_may_stop_if_the_api_servers_of_the_others_are_ready() -> None:
     talk = Asked()
     assert turns.hindrance(PLANS["head2"], talk) == ("", "")
     assert talk.asked == ["head1", "head3"]
+    assert turns.hindrance(PLANS["head2"], Asked("head2")) == ("", "")
 
 
 def test_a_head_whose_etcd_is_not_ready_takes_no_member_away() -> None:

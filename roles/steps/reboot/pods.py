@@ -214,7 +214,7 @@ class Pods:
         while True:
             if rollout.stopped:
                 return False
-            mine, found = self.ours, self.look()
+            mine, found = self.ours, self.look()  # which notes whose cordon it is
             if found.ready:
                 ready_at = time.monotonic()
             if mine and not found.cordoned:
