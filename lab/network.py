@@ -82,6 +82,18 @@ def node_namespace(lab: str, node: str) -> str:
     return f"lockstep-{lab}-{node}"
 
 
+def mac_address(lab: str, node: str, interface: str) -> str:
+    """Return a locally administered MAC address, unique for the interface.
+
+    It stays the same through a power cycle, as that of a network card does. Otherwise other
+    machines would send to the old address for up to a minute, until their neighbour entry has
+    become stale and its probes have failed (man 7 arp: base_reachable_time_ms,
+    delay_first_probe_time).
+    """
+    digest = hashlib.sha256(f"{lab} {node} {interface}".encode()).hexdigest()
+    return ":".join(["02", *(digest[at : at + 2] for at in range(0, 10, 2))])
+
+
 def _ip(*words: str, what: str) -> str:
     return run(["ip", *words], what=what)
 
@@ -177,9 +189,10 @@ def make_node(state: LabState, node: Node) -> None:
     _make_namespace(namespace)
     for link, interface, address in links:
         port = switch_port(node.name, link)
+        mac = mac_address(state.name, node.name, interface)
         _batch(
             [
-                f"link add {port} type veth peer name {interface} netns {namespace}",
+                f"link add {port} type veth peer name {interface} address {mac} netns {namespace}",
                 f"link set {port} master {re.sub(r'[0-9]', '', link)}",
                 f"link set {port} up",
             ],

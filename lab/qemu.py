@@ -1,6 +1,5 @@
 """QEMU machines: each has its own kernel and disk; the guest agent is the console."""
 
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -44,12 +43,6 @@ ROUTE = """
 Destination={proxy}/128
 Gateway={gateway}
 """
-
-
-def mac_address(lab: str, node: str, interface: str) -> str:
-    """Return a locally administered MAC address, unique for the interface."""
-    digest = hashlib.sha256(f"{lab} {node} {interface}".encode()).hexdigest()
-    return ":".join(["02", *(digest[at : at + 2] for at in range(0, 10, 2))])
 
 
 def _disk_path(lab: str, node: str) -> Path:
@@ -172,7 +165,7 @@ class Qemu:
         ]
         for interface, bridge, _ in _interfaces(node):
             port = network.switch_port(node.name, bridge)
-            mac = mac_address(lab, node.name, interface)
+            mac = network.mac_address(lab, node.name, interface)
             argv += ["-netdev", f"tap,id={bridge},ifname={port},script=no,downscript=no"]
             # Do not boot from the network.
             argv += ["-device", f"virtio-net-pci,netdev={bridge},mac={mac},romfile="]
@@ -235,7 +228,7 @@ def _write_network(state: LabState, node: Node, root: Path) -> None:
     folder = root / "etc/systemd/network"
     folder.mkdir(parents=True, exist_ok=True)
     for interface, bridge, address in _interfaces(node):
-        mac = mac_address(state.name, node.name, interface)
+        mac = network.mac_address(state.name, node.name, interface)
         addresses = ADDRESSES.format(mac=mac, address=address)
         if bridge == "mgmt":
             gateway = network.address_in(state.prefix, 1)

@@ -178,6 +178,14 @@ class TestMachines:
         assert f"lockstep lab --name {NAME} power-on worker1" in refused.stderr
         done("power-on", "worker1")
 
+    def test_a_new_network_has_the_same_mac_addresses(self, machines: LabState) -> None:
+        mac_addresses = ["sh", "-c", "cat /sys/class/net/*/address"]
+        before = done("run", "worker1", "--", *mac_addresses)
+        done("power-off", "worker1")
+        network.remove_node(NAME, "worker1")
+        done("power-on", "worker1")
+        assert done("run", "worker1", "--", *mac_addresses) == before
+
     def test_cut_network_leaves_the_console(self, machines: LabState) -> None:
         done("cut", "worker1")
         assert lab("ssh", "worker1", "--", "true").returncode == 255
