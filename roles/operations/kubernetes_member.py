@@ -26,10 +26,12 @@ from lockstep.certificates import public_key_hash
 from lockstep.facts.files import existing
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, Unanswered
+from lockstep.facts.slurm import OURS, is_healthy
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import (
     ADMIN_CONF,
     BEGUN,
+    CORDONED,
     DONE,
     ETCD_DATA,
     JOIN_CONFIG,
@@ -45,6 +47,7 @@ from lockstep.plan.kubernetes import (
     control_planes,
     routed,
 )
+from lockstep.plan.slurm_files import HEALTH_CHECK
 from lockstep.roles.operations import kubernetes_heads as heads
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
 from lockstep.secrets import Secrets
@@ -84,6 +87,7 @@ class Token:
 _tokens: WeakKeyDictionary[State, Token] = WeakKeyDictionary()
 OWN_KUBECTL = f"kubectl --kubeconfig {KUBELET_CONF} --request-timeout=10s"
 """A kubelet may read its own Node object (Kubernetes, Using Node Authorization)."""
+NAME_AND_REASON = f"{{.metadata.name}} {{.metadata.annotations['{CORDONED}']}}"
 REGISTERED_S = 30.0
 READY_S = 90
 """Seconds for the kubelet of a head that has joined."""
@@ -228,9 +232,12 @@ def _spread(plan: NodePlan) -> str:
     )
 
 
-@operation("the API server knows the node")
+@operation("the API server knows the node, and its own node check has not cordoned it")
 def registered(plan: NodePlan) -> Commands:
     """Restart the kubelet if its Node object was deleted: it registers only when it starts.
+
+    A node that its node check cordoned is uncordoned if this run has repaired it; by itself, the
+    node check looks only every five minutes.
 
     It asks at its turn, because the control plane may be younger than this node. While the API
     server does not answer, nothing is done: a worker that has joined needs no deploy of the heads.
@@ -240,11 +247,15 @@ def registered(plan: NodePlan) -> Commands:
     """
     if not host.state.is_executing:
         return
-    get = f"{OWN_KUBECTL} get node {shlex.quote(plan.name)} -o name --ignore-not-found"
+    get = (
+        f"{OWN_KUBECTL} get node {shlex.quote(plan.name)} --ignore-not-found "
+        f"-o jsonpath={shlex.quote(NAME_AND_REASON)}"
+    )
+    talk = Conversation(host.state.inventory.get_host(host.name), connector_arguments(host))
     try:
-        answered, output = Conversation(
-            host.state.inventory.get_host(host.name), connector_arguments(host)
-        ).say(f"test -e {DONE} && {get}", within_s=REGISTERED_S)
+        answered, output = talk.say(f"test -e {DONE} && {get}", within_s=REGISTERED_S)
+        reason = " ".join(output.stdout_lines).partition(" ")[2]
+        healthy = answered and reason.startswith(OURS) and talk.ask(is_healthy())
     except Unanswered as error:
         yield refusal(f"{plan.name} failed: {error}")
         return
@@ -258,6 +269,10 @@ def registered(plan: NodePlan) -> Commands:
             f"echo '{plan.name} did not register within 30 s. Next: journalctl -u kubelet' >&2; "
             "exit 1"
         )
+    elif healthy:
+        yield f"{HEALTH_CHECK} health"
+    elif reason.startswith(OURS):
+        host.log_styled(f"{plan.name} stays cordoned by its own node check: {reason}", fg="yellow")
 
 
 def _join(plan: NodePlan, secrets: Secrets) -> Commands:

@@ -15,10 +15,11 @@ from typing_extensions import override
 from lockstep.facts.reboot import Unanswered
 from lockstep.inventory import planned
 from lockstep.node.readers.slurm import OURS
+from lockstep.plan.kubernetes import CORDONED
 from lockstep.roles import declared
 from lockstep.roles.steps.reboot import pods as pods_module
 from lockstep.roles.steps.reboot.failures import Failed
-from lockstep.roles.steps.reboot.pods import MARK, Pods, parsed, unready
+from lockstep.roles.steps.reboot.pods import Pods, parsed, unready
 from lockstep.roles.steps.reboot.rollout import Rollout
 from lockstep.spec import load
 from tests.spec.kubernetes_example import description
@@ -56,7 +57,7 @@ class Cluster:
         if verb == "patch":
             patch = json.loads(command.split("--patch '")[1].rstrip("'"))
             self.cordoned = bool(patch["spec"]["unschedulable"])
-            self.mark = patch["metadata"]["annotations"][MARK]
+            self.mark = patch["metadata"]["annotations"][CORDONED]
             self.said.append("cordon" if self.cordoned else "uncordon")
             return True, []
         assert command.startswith("drain worker1 --ignore-daemonsets")
@@ -69,7 +70,7 @@ class Cluster:
 
     def node(self) -> dict[str, Any]:
         return {
-            "metadata": {"annotations": {MARK: self.mark} if self.mark else {}},
+            "metadata": {"annotations": {CORDONED: self.mark} if self.mark else {}},
             "spec": {"unschedulable": True} if self.cordoned else {},
             "status": {
                 "conditions": [{"type": "Ready", "status": "True" if self.ready else "Unknown"}],

@@ -22,12 +22,10 @@ from pyinfra.api import State
 from lockstep.facts.reboot import Conversation, Unanswered
 from lockstep.facts.slurm import OURS
 from lockstep.plan import NodePlan
-from lockstep.plan.kubernetes import KUBECTL, control_planes
+from lockstep.plan.kubernetes import CORDONED, KUBECTL, control_planes
 from lockstep.roles.steps.reboot.failures import Failed
 from lockstep.roles.steps.reboot.rollout import Rollout
 
-MARK = "lockstep/cordoned"
-"""Annotation of a Node that Lockstep has cordoned; its value is the reason."""
 ROLLOUTS = "lockstep-"
 """Beginning of the reasons of rollouts; those of the node check, as in Slurm."""
 CHECK = OURS
@@ -80,7 +78,7 @@ def parsed(text: str) -> Seen:
     return Seen(
         True,
         bool(found["spec"].get("unschedulable")),
-        found["metadata"].get("annotations", {}).get(MARK, ""),
+        found["metadata"].get("annotations", {}).get(CORDONED, ""),
         any(one["type"] == "Ready" and one["status"] == "True" for one in conditions),
         found.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", ""),
     )
@@ -172,7 +170,7 @@ class Pods:
                 return True
             if not found.cordoned or found.of_check:
                 self._taken_over = found.mark if found.of_check else ""
-                self._patch({MARK: why}, True)
+                self._patch({CORDONED: why}, True)
                 self.ours = True
                 was = f", which the node check had cordoned: {found.mark}" if found.of_check else ""
                 self._log(f"cordoned ({why}){was}")
@@ -258,10 +256,10 @@ class Pods:
         if not self.look().ours:
             return
         if self._taken_over:
-            self._patch({MARK: self._taken_over}, True)
+            self._patch({CORDONED: self._taken_over}, True)
             self._log("left cordoned: the node check uncordons it when it finds no failure")
         else:
-            self._patch({MARK: None}, None)
+            self._patch({CORDONED: None}, None)
             self._log("uncordoned")
         self.ours, self._taken_over = False, ""
 
