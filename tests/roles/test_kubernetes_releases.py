@@ -209,20 +209,29 @@ def test_another_helm_is_named_before_it_refuses_an_option(
 def test_new_pods_are_awaited_but_a_lost_node_holds_nothing_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each of the two waits ends, with an error, once the other one has begun."""
     (command,) = ran(monkeypatch, status="failed")
     calls = noting("helm", tmp_path, monkeypatch)
     programs, kubectl = tmp_path / "bin", tmp_path / "bin" / "kubectl"
     with (programs / "helm").open("a", encoding="utf-8") as program:
         program.write("echo v4.0.0\n")
-    named = 'case "$*" in *" get daemonsets "*) echo daemonset.apps/a; exit;; esac'
-    kubectl.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n{named}\nexit 1\n', encoding="utf-8")
+    named = 'case "$*" in *" get daemonsets "*) echo daemonset.apps/a daemonset.apps/b; exit;; esac'
+    both = f"for i in $(seq 50); do [ $(grep -c apps/[ab] {calls}) = 2 ] && exit 1; sleep 0.1; done"
+    alone = f"touch {tmp_path}/alone"
+    kubectl.write_text(
+        f'#!/bin/sh\necho "$@" >> {calls}\n{named}\n{both}\n{alone}\n', encoding="utf-8"
+    )
     kubectl.chmod(0o755)
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    *_, upgrade, _, wait = calls.read_text(encoding="utf-8").splitlines()
+    assert not (tmp_path / "alone").exists()
+    *_, upgrade, _, one, two = calls.read_text(encoding="utf-8").splitlines()
     assert "upgrade --install gpus" in upgrade
-    assert "--namespace gpu-operator" in wait
-    assert wait.endswith("rollout status daemonset.apps/a --timeout=60s")
+    assert "--namespace gpu-operator" in one
+    assert {line.partition("rollout ")[2] for line in (one, two)} == {
+        "status daemonset.apps/a --timeout=60s",
+        "status daemonset.apps/b --timeout=60s",
+    }
 
 
 def test_reader_and_plan_use_the_same_words() -> None:
