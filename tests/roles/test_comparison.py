@@ -25,6 +25,7 @@ from lockstep.facts.slurm import (
 from lockstep.plan.slurm_files import SLURM_CONF
 from lockstep.question import Question, Taken, Unreadable
 from lockstep.roles.operations import comparison as operations
+from lockstep.roles.operations import operation as of_operations
 from lockstep.roles.operations import slurm_controller
 from lockstep.roles.steps import comparison
 from lockstep.roles.steps.comparison import compared, noted
@@ -288,11 +289,17 @@ def test_the_reason_of_a_drain_by_hand_is_not_replaced(slurm: Slurm, found: dict
     assert slurm.deploy(TO_COMPARE, found, meanwhile=DRAINED_BY_HAND)[1] == ""
 
 
-def test_a_worker_of_which_slurmctld_tells_no_state_is_not_changed(slurm: Slurm) -> None:
-    slurm.said.clear()
+def test_a_worker_of_which_slurmctld_tells_no_state_is_not_changed(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[str] = []
+    kept = SimpleNamespace(note=lambda host, why: noted.append(why))
+    monkeypatch.setattr(of_operations, "failures_of", lambda state: kept)
     done, told = slurm.deploy(TO_COMPARE, meanwhile="not found")
     assert (done.succeeded, told) == (False, "")
-    assert "no state: NodeName=worker1 not found" in slurm.said.text
+    (why,) = noted  # pyinfra's command repeats it when it ends (lockstep.fast.failures)
+    assert "no state: NodeName=worker1 not found" in why
+    assert why in slurm.said.text
 
 
 @pytest.mark.parametrize("lacks", [False, True])
