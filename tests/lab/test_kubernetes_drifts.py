@@ -171,8 +171,8 @@ def test_each_drift_is_named_and_one_deploy_repairs_them(pods: Lab) -> None:
     for drift in DRIFTS:
         if drift.undo:
             pods.on(drift.at, drift.undo)
-    checked = pods.check_once_read()
-    assert checked.named == set(), checked.text
+    # The deploy started the kubelet of worker2, and does not wait for GPUs of a cordoned node.
+    names_after_a_start_of_the_kubelet(pods, set())
     assert pods.deploy().changed == []
 
 
