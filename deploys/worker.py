@@ -9,6 +9,7 @@ from lockstep.plan import NodePlan
 from lockstep.roles.operations.apply import apply_roles, roles_of_site
 from lockstep.roles.steps import barrier, canary, secrets
 from lockstep.roles.steps.comparison import compared, noted
+from lockstep.roles.steps.uncordon import uncordoned
 
 plan: NodePlan = host.data.plan
 
@@ -52,4 +53,6 @@ if plan.is_worker:
 barrier.reached(name="Workers are registered")
 if plan.is_worker:
     compared(name="Compared with the class", plan=plan)
+    if plan.takes_pods:
+        uncordoned(name="Takes pods again once it is healthy", plan=plan)
 canary.checked(name="Workers are done", plan=plan)

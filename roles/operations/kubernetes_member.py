@@ -21,12 +21,12 @@ from weakref import WeakKeyDictionary
 from gevent.lock import RLock
 from pyinfra import host
 from pyinfra.api import State, StringCommand
+from pyinfra.connectors.util import CommandOutput
 
 from lockstep.certificates import public_key_hash
 from lockstep.facts.files import existing
 from lockstep.facts.reading import connector_arguments
 from lockstep.facts.reboot import Conversation, Unanswered
-from lockstep.facts.slurm import OURS, is_healthy
 from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import (
     ADMIN_CONF,
@@ -47,7 +47,6 @@ from lockstep.plan.kubernetes import (
     control_planes,
     routed,
 )
-from lockstep.plan.slurm_files import HEALTH_CHECK
 from lockstep.roles.operations import kubernetes_heads as heads
 from lockstep.roles.operations.operation import Commands, ask, operation, refusal
 from lockstep.secrets import Secrets
@@ -87,7 +86,7 @@ class Token:
 _tokens: WeakKeyDictionary[State, Token] = WeakKeyDictionary()
 OWN_KUBECTL = f"kubectl --kubeconfig {KUBELET_CONF} --request-timeout=10s"
 """A kubelet may read its own Node object (Kubernetes, Using Node Authorization)."""
-NAME_AND_REASON = f"{{.metadata.name}} {{.metadata.annotations['{CORDONED}']}}"
+_seen: WeakKeyDictionary[State, dict[str, tuple[bool, CommandOutput]]] = WeakKeyDictionary()
 REGISTERED_S = 30.0
 READY_S = 90
 """Seconds for the kubelet of a head that has joined."""
@@ -232,12 +231,9 @@ def _spread(plan: NodePlan) -> str:
     )
 
 
-@operation("the API server knows the node, and its own node check has not cordoned it")
+@operation("the API server knows the node")
 def registered(plan: NodePlan) -> Commands:
     """Restart the kubelet if its Node object was deleted: it registers only when it starts.
-
-    A node that its node check cordoned is uncordoned if this run has repaired it; by itself, the
-    node check looks only every five minutes.
 
     It asks at its turn, because the control plane may be younger than this node. While the API
     server does not answer, nothing is done: a worker that has joined needs no deploy of the heads.
@@ -247,15 +243,8 @@ def registered(plan: NodePlan) -> Commands:
     """
     if not host.state.is_executing:
         return
-    get = (
-        f"{OWN_KUBECTL} get node {shlex.quote(plan.name)} --ignore-not-found "
-        f"-o jsonpath={shlex.quote(NAME_AND_REASON)}"
-    )
-    talk = Conversation(host.state.inventory.get_host(host.name), connector_arguments(host))
     try:
-        answered, output = talk.say(f"test -e {DONE} && {get}", within_s=REGISTERED_S)
-        reason = " ".join(output.stdout_lines).partition(" ")[2]
-        healthy = answered and reason.startswith(OURS) and talk.ask(is_healthy())
+        answered, output = own_node(plan)
     except Unanswered as error:
         yield refusal(f"{plan.name} failed: {error}")
         return
@@ -265,14 +254,37 @@ def registered(plan: NodePlan) -> Commands:
     elif not output.stdout_lines:
         yield (
             "systemctl restart kubelet.service && for i in $(seq 30); do "
-            f'test -n "$({get})" && exit 0; sleep 1; done; '
+            f'test -n "$({_get(plan)})" && exit 0; sleep 1; done; '
             f"echo '{plan.name} did not register within 30 s. Next: journalctl -u kubelet' >&2; "
             "exit 1"
         )
-    elif healthy:
-        yield f"{HEALTH_CHECK} health"
-    elif reason.startswith(OURS):
-        host.log_styled(f"{plan.name} stays cordoned by its own node check: {reason}", fg="yellow")
+
+
+def own_node(plan: NodePlan) -> tuple[bool, CommandOutput]:
+    """Return whether the API server answered, and what it said, once for each node and run.
+
+    It is a line with the name of the node and the reason of Lockstep's cordon, or nothing if there
+    is no such Node object.
+
+    Args:
+        plan: the plan of the node.
+
+    Raises:
+        Unanswered: the node did not answer.
+    """
+    seen = _seen.setdefault(host.state, {})
+    if plan.name not in seen:
+        talk = Conversation(host.state.inventory.get_host(host.name), connector_arguments(host))
+        seen[plan.name] = talk.say(f"test -e {DONE} && {_get(plan)}", within_s=REGISTERED_S)
+    return seen[plan.name]
+
+
+def _get(plan: NodePlan) -> str:
+    shown = f"{{.metadata.name}} {{.metadata.annotations['{CORDONED}']}}"
+    return (
+        f"{OWN_KUBECTL} get node {shlex.quote(plan.name)} --ignore-not-found "
+        f"-o jsonpath={shlex.quote(shown)}"
+    )
 
 
 def _join(plan: NodePlan, secrets: Secrets) -> Commands:

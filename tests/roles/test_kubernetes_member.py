@@ -12,7 +12,6 @@ import pytest
 from lockstep.facts.files import existing
 from lockstep.plan.kubernetes import (
     BEGUN,
-    CORDONED,
     DONE,
     ETCD_DATA,
     JOIN_CONFIG,
@@ -20,12 +19,11 @@ from lockstep.plan.kubernetes import (
     RESTORING,
     STATE,
 )
-from lockstep.question import Question
 from lockstep.roles.operations import kubernetes_member as member
 from lockstep.roles.operations import operation as of_operations
 from tests.golden.write import plan_of
 from tests.plan.test_virtual_address import planned, three_heads
-from tests.roles.local import asked, noting, read_below, run
+from tests.roles.local import asked, noting, read_below
 
 PLAN = plan_of("kubernetes")
 API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
@@ -175,30 +173,3 @@ def test_a_new_head_waits_for_the_network_of_pods_only_if_there_is_one(
     command = member._spread(planned(found).nodes["head2"])
     assert subprocess.run(["sh", "-c", command]).returncode == 0
     assert ("wait node head2" in calls.read_text(encoding="utf-8")) is waits
-
-
-@pytest.mark.parametrize(
-    ("reason", "healthy", "told"),
-    [
-        pytest.param("", True, 0, id="takes pods"),
-        pytest.param("lockstep: gpu.lost gpu3", True, 1, id="repaired"),
-        pytest.param("lockstep: gpu.lost gpu3", False, 0, id="not repaired"),
-        pytest.param("lockstep-reboot: kernel", True, 0, id="a rollout's cordon"),
-    ],
-)
-def test_a_repaired_worker_takes_pods_again_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, healthy: bool, told: int
-) -> None:
-    """The node check itself uncordons the node; it is the real one in the lab."""
-    calls = noting("kubectl", tmp_path, monkeypatch)
-    with (tmp_path / "bin" / "kubectl").open("a", encoding="utf-8") as program:
-        program.write(f"echo 'worker01 {reason}'\n")
-    (tmp_path / "joined").touch()
-    monkeypatch.setattr(member, "DONE", f"{tmp_path}/joined")
-    monkeypatch.setattr(member, "HEALTH_CHECK", f"echo >>{tmp_path}/told")
-    health = Question("health", ("files",), lambda taken: healthy, {"files": ("/",)})
-    monkeypatch.setattr(member, "is_healthy", lambda: health)
-    done = run(member.registered, plan=PLAN.nodes["worker01"])
-    assert (done.succeeded, done.commands) == (True, told)
-    assert (tmp_path / "told").exists() is bool(told)
-    assert CORDONED in calls.read_text(encoding="utf-8")
