@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary
 from gevent.lock import RLock
 from pyinfra import host
 from pyinfra.api import State, StringCommand
-from pyinfra.connectors.util import CommandOutput
 
 from lockstep.certificates import public_key_hash
 from lockstep.facts.files import existing
@@ -31,7 +30,6 @@ from lockstep.plan import NodePlan
 from lockstep.plan.kubernetes import (
     ADMIN_CONF,
     BEGUN,
-    CORDONED,
     DONE,
     ETCD_DATA,
     JOIN_CONFIG,
@@ -86,7 +84,9 @@ class Token:
 _tokens: WeakKeyDictionary[State, Token] = WeakKeyDictionary()
 OWN_KUBECTL = f"kubectl --kubeconfig {KUBELET_CONF} --request-timeout=10s"
 """A kubelet may read its own Node object (Kubernetes, Using Node Authorization)."""
-_seen: WeakKeyDictionary[State, dict[str, tuple[bool, CommandOutput]]] = WeakKeyDictionary()
+ANSWER_S = 20
+"""Seconds for kubectl, which repeats its discovery five times, each with the whole
+--request-timeout (seen with 1.34)."""
 REGISTERED_S = 30.0
 READY_S = 90
 """Seconds for the kubelet of a head that has joined."""
@@ -243,48 +243,25 @@ def registered(plan: NodePlan) -> Commands:
     """
     if not host.state.is_executing:
         return
+    get = f"{OWN_KUBECTL} get node {shlex.quote(plan.name)} -o name --ignore-not-found"
     try:
-        answered, output = own_node(plan)
+        answered, output = Conversation(
+            host.state.inventory.get_host(host.name), connector_arguments(host)
+        ).say(f"test -e {DONE} && timeout {ANSWER_S} {get}", within_s=REGISTERED_S)
     except Unanswered as error:
         yield refusal(f"{plan.name} failed: {error}")
         return
     if not answered:
         said = " ".join(output.stderr_lines).strip()[:200]
-        host.log(f"unknown whether {plan.name} is registered: {said or 'it has not joined'}")
+        said = said or "it has not joined, or its API server hangs"
+        host.log(f"unknown whether {plan.name} is registered: {said}")
     elif not output.stdout_lines:
         yield (
             "systemctl restart kubelet.service && for i in $(seq 30); do "
-            f'test -n "$({_get(plan)})" && exit 0; sleep 1; done; '
+            f'test -n "$({get})" && exit 0; sleep 1; done; '
             f"echo '{plan.name} did not register within 30 s. Next: journalctl -u kubelet' >&2; "
             "exit 1"
         )
-
-
-def own_node(plan: NodePlan) -> tuple[bool, CommandOutput]:
-    """Return whether the API server answered, and what it said, once for each node and run.
-
-    It is a line with the name of the node and the reason of Lockstep's cordon, or nothing if there
-    is no such Node object.
-
-    Args:
-        plan: the plan of the node.
-
-    Raises:
-        Unanswered: the node did not answer.
-    """
-    seen = _seen.setdefault(host.state, {})
-    if plan.name not in seen:
-        talk = Conversation(host.state.inventory.get_host(host.name), connector_arguments(host))
-        seen[plan.name] = talk.say(f"test -e {DONE} && {_get(plan)}", within_s=REGISTERED_S)
-    return seen[plan.name]
-
-
-def _get(plan: NodePlan) -> str:
-    shown = f"{{.metadata.name}} {{.metadata.annotations['{CORDONED}']}}"
-    return (
-        f"{OWN_KUBECTL} get node {shlex.quote(plan.name)} --ignore-not-found "
-        f"-o jsonpath={shlex.quote(shown)}"
-    )
 
 
 def _join(plan: NodePlan, secrets: Secrets) -> Commands:

@@ -23,7 +23,7 @@ from lockstep.roles.operations import kubernetes_member as member
 from lockstep.roles.operations import operation as of_operations
 from tests.golden.write import plan_of
 from tests.plan.test_virtual_address import planned, three_heads
-from tests.roles.local import asked, noting, read_below
+from tests.roles.local import Done, asked, noting, read_below, run
 
 PLAN = plan_of("kubernetes")
 API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
@@ -173,3 +173,17 @@ def test_a_new_head_waits_for_the_network_of_pods_only_if_there_is_one(
     command = member._spread(planned(found).nodes["head2"])
     assert subprocess.run(["sh", "-c", command]).returncode == 0
     assert ("wait node head2" in calls.read_text(encoding="utf-8")) is waits
+
+
+def test_an_api_server_that_hangs_does_not_fail_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    noting("kubectl", tmp_path, monkeypatch)
+    with (tmp_path / "bin" / "kubectl").open("a", encoding="utf-8") as program:
+        program.write("sleep 9\n")
+    monkeypatch.setattr(member, "ANSWER_S", 0.2)
+    monkeypatch.setattr(member, "REGISTERED_S", 5.0)
+    monkeypatch.setattr(member, "DONE", tmp_path)
+    with caplog.at_level("INFO"):
+        assert run(member.registered, plan=PLAN.nodes["worker01"]) == Done(True, 0, "")
+    assert "unknown whether worker01 is registered: " in caplog.text

@@ -2,91 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
-from pyinfra.api import State
-from pyinfra.api.operation import add_op
 
 from lockstep.plan.kubernetes import CORDONED
-from lockstep.question import Question
-from lockstep.roles.operations import kubernetes_member as member
 from lockstep.roles.steps import uncordon
 from tests.golden.write import plan_of
-from tests.roles.local import Done, noting, run_in_order
+from tests.roles.local import Done, noting, run
 
-WORKER = plan_of("kubernetes").nodes["worker01"]
+FOUND = "lockstep: gpu.lost gpu3"
 
 
 class Node:
-    """A node whose API server and node check are doubles."""
+    """A worker whose API server and node check are doubles."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = noting("kubectl", folder, monkeypatch)
         self.kubectl, self.told = folder / "bin" / "kubectl", folder / "told"
+        self.kubelet_conf, self.reason = folder / "kubelet.conf", folder / "reason"
+        self.kubelet_conf.touch()
+        monkeypatch.setattr(uncordon, "KUBELET_CONF", self.kubelet_conf)
         self.monkeypatch = monkeypatch
-        (folder / "joined").touch()
-        monkeypatch.setattr(member, "DONE", f"{folder}/joined")
-        monkeypatch.setattr(uncordon, "HEALTH_CHECK", f"echo >>{self.told}")
 
-    def deploy(
-        self,
-        reason: str,
-        *operations: Callable[..., Any],
-        healthy: bool = True,
-        answers: bool = True,
-    ) -> Done:
-        """Run operations on a node that is cordoned for a reason."""
+    def deploy(self, reason: str, then: str = "", cordoned: str = "true", fails: str = "") -> Done:
+        """Run the last step of a deploy.
+
+        Args:
+            reason: why Lockstep has cordoned the node.
+            then: the same after a run of the node check.
+            cordoned: ``spec.unschedulable`` as kubectl prints it.
+            fails: what kubectl runs instead of an answer.
+        """
+        self.reason.write_text(f"{cordoned} {reason}")
+        check = f"echo >>{self.told}; echo '{cordoned} {then}' >{self.reason}; :"
+        self.monkeypatch.setattr(uncordon, "HEALTH_CHECK", check)
         with self.kubectl.open("a", encoding="utf-8") as program:
-            program.write(f"echo 'worker01 {reason}'\n" if answers else "exit 1\n")
-        health = Question("health", ("files",), lambda taken: healthy, {"files": ("/",)})
-        self.monkeypatch.setattr(uncordon, "is_healthy", lambda: health)
-
-        def added(one: Callable[..., Any]) -> Callable[[State], Any]:
-            return lambda state: add_op(state, one, plan=WORKER)
-
-        return run_in_order(*map(added, operations))
+            program.write(f"{fails or f'cat {self.reason}'}\n")
+        return run(uncordon.uncordoned, plan=plan_of("kubernetes").nodes["worker01"])
 
 
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Node:
+    caplog.set_level("INFO")
     return Node(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("reason", "healthy", "told"),
-    [
-        pytest.param("", True, False, id="takes pods"),
-        pytest.param("lockstep: gpu.lost gpu3", True, True, id="repaired"),
-        pytest.param("lockstep: gpu.lost gpu3", False, False, id="not repaired"),
-        pytest.param("lockstep-reboot: kernel", True, False, id="a rollout's cordon"),
-    ],
-)
-@pytest.mark.parametrize(
-    "operations",
-    [
-        pytest.param((member.registered, uncordon.uncordoned), id="all roles"),
-        pytest.param((uncordon.uncordoned,), id="another role alone"),
-    ],
-)
-def test_the_node_check_looks_again_if_it_cordoned_a_node_that_is_healthy(
-    node: Node, operations: tuple[Callable[..., Any], ...], reason: str, healthy: bool, told: bool
+def test_the_node_check_uncordons_a_node_that_is_healthy(
+    node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = node.deploy(reason, *operations, healthy=healthy)
-    assert (done.succeeded, done.commands) == (True, int(told))
-    assert node.told.exists() is told
-    (asked,) = node.calls.read_text(encoding="utf-8").splitlines()
-    assert CORDONED in asked
+    assert node.deploy(FOUND) == Done(True, 1, "")
+    assert node.told.exists()
+    assert "uncordoned: its node check finds no failure" in caplog.text
+    assert CORDONED in node.calls.read_text(encoding="utf-8")
 
 
-def test_a_failure_that_is_left_is_said(node: Node, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"):
-        node.deploy("lockstep: gpu.lost gpu3", uncordon.uncordoned, healthy=False)
-    assert "stays cordoned by its own node check: lockstep: gpu.lost gpu3" in caplog.text
+def test_a_failure_that_is_left_is_said_and_changes_nothing(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert node.deploy(FOUND, "lockstep: rdma.port") == Done(True, 0, "")
+    said = "worker01 stays cordoned by its own node check (lockstep: rdma.port). Next: on worker01:"
+    assert said in caplog.text
 
 
-def test_without_an_answer_nothing_is_done(node: Node) -> None:
-    done = node.deploy("lockstep: gpu.lost gpu3", uncordon.uncordoned, answers=False)
-    assert (done.succeeded, done.commands) == (True, 0)
+@pytest.mark.parametrize(
+    ("reason", "cordoned"),
+    [
+        pytest.param("", "", id="takes pods"),
+        pytest.param("", "true", id="a person's cordon"),
+        pytest.param("lockstep-reboot: kernel", "true", id="a rollout's cordon"),
+        pytest.param(FOUND, "", id="uncordoned by a person"),
+    ],
+)
+def test_what_the_node_check_did_not_do_is_left(node: Node, reason: str, cordoned: str) -> None:
+    assert node.deploy(reason, cordoned=cordoned) == Done(True, 0, "")
+    assert not node.told.exists()
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"), [("echo refused >&2; exit 1", "refused"), ("sleep 9", "within 0.2 s")]
+)
+def test_without_an_api_server_a_deploy_goes_on(
+    node: Node,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fails: str,
+    said: str,
+) -> None:
+    monkeypatch.setattr(uncordon, "ANSWER_S", 0.2)
+    assert node.deploy(FOUND, fails=fails) == Done(True, 0, "")
+    assert not node.told.exists()
+    assert "unknown whether its node check has cordoned it: " in caplog.text
+    assert said in caplog.text
+
+
+def test_a_node_that_has_not_joined_is_not_asked_about(node: Node) -> None:
+    node.kubelet_conf.unlink()
+    assert node.deploy(FOUND) == Done(True, 0, "")
+    assert not node.calls.exists()
+
+
+def test_a_node_check_of_the_site_is_left_alone(node: Node) -> None:
+    done = run(uncordon.uncordoned, plan=SimpleNamespace(name="worker01", roles=()))
+    assert done == Done(True, 0, "")
+    assert not node.calls.exists()
