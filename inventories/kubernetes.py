@@ -156,8 +156,14 @@ _cluster = plan_or_exit(
                     "key": (_keys / "nvidia-debian13.asc").read_text(encoding="ascii"),
                 },
                 {
-                    # What NVIDIA's repository for Debian 13 does not have, and the packages of
-                    # https://pkgs.k8s.io/core:/stable:/v1.34/deb/.
+                    # It has one minor release: change it with scheduler.version.
+                    "name": "kubernetes",
+                    "uri": "https://pkgs.k8s.io/core:/stable:/v1.34/deb",
+                    "suite": "/",
+                    "key": (_keys / "kubernetes.asc").read_text(encoding="ascii"),
+                },
+                {
+                    # What NVIDIA's repository for Debian 13 does not have, and Helm 4.
                     "name": "site",
                     "uri": "https://packages.example.net/debian",
                     "suite": "trixie",

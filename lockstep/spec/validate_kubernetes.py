@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 
 from netaddr import IPAddress, IPNetwork
 
 from lockstep.catalog import os as operating_systems
+from lockstep.catalog.kubernetes import minor_version
 from lockstep.spec import names
 from lockstep.spec.kubernetes import PACKAGES, SERIES, Kubernetes
 from lockstep.spec.model import Cluster, NodeGroup, NodeRole, Service
@@ -25,6 +27,13 @@ PORTS = (2379, 2380, 2381, 10248, 10249, 10250, 10256, 10257, 10259)
 Protocols; kubeadm, constants.go)."""
 CONTROL_PLANES = (1, 3, 5)
 """Nodes of a control plane whose etcd keeps a majority when one of them is lost (etcd.io, FAQ)."""
+
+MINOR = re.compile(r"1\.[0-9]{1,3}")
+NEEDS = (
+    (35, "the kubelet does not start with cgroup v1"),
+    (36, "the kubelet needs containerd 2, which Debian 13 does not have"),
+)
+"""First minor version, and what it needs (kubelet, FailCgroupV1; Container Runtimes)."""
 
 
 def kubernetes_problems(cluster: Cluster) -> Iterator[Problem]:
@@ -69,7 +78,7 @@ def _settings(
             series not in SERIES or len(settings.version.split(".")) != 3,
             ("version",),
             settings.version,
-            f"a version of {' or '.join(SERIES)}, such as {SERIES[-1]}.0",
+            f"a version of {' or '.join(SERIES)}, such as {SERIES[-1]}.0{_needs(series)}",
         ),
         *(
             (
@@ -257,8 +266,28 @@ def _pods(cluster: Cluster, settings: Kubernetes, here: tuple[str | int, ...]) -
             seen.append((group.name, whole))
 
 
+def _needs(series: str) -> str:
+    """Return what a later version needs that no node may have, for the message that refuses it."""
+    minor = int(series.partition(".")[2]) if MINOR.fullmatch(series) else 0
+    return "".join(f". From 1.{first}, {what}" for first, what in NEEDS if minor >= first)
+
+
 def _software(cluster: Cluster, settings: Kubernetes) -> Iterator[Problem]:
-    """Find software that Kubernetes does not work with."""
+    """Find software that Kubernetes does not work with, and repositories without its packages."""
+    series = ".".join(settings.version.split(".")[:2])
+    offered = {
+        minor: number
+        for number, one in enumerate(cluster.software.repositories)
+        if (minor := minor_version(one.uri, one.suite))
+    }
+    if offered and series in SERIES and series not in offered:
+        minor, number = next(iter(offered.items()))
+        yield Problem(
+            ("software", "repositories", number, "uri"),
+            cluster.software.repositories[number].uri,
+            f"the repository of {series}, as scheduler.version is {settings.version}; this one has "
+            f"only {minor}",
+        )
     firewall, engines = cluster.os.firewall, cluster.software.containers.engines
     takes_pods = any(cluster.scheduler_of(group) == "kubernetes" for group in cluster.nodes)
     locked = cluster.software.versions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lockstep.catalog.kubernetes import of_project
 from lockstep.catalog.nvidia.repositories import cuda_folder, of_vendor
 from lockstep.spec import openpgp
 from lockstep.spec.model import Cluster, NodeRole
@@ -53,7 +54,7 @@ def _repositories(software: Software) -> Iterator[Problem]:
 
 def _key(one: Repository) -> Relation:
     """Find a key that is not the vendor's, for a repository of the vendor."""
-    vendor = of_vendor(one.uri, one.suite)
+    vendor = of_vendor(one.uri, one.suite) or of_project(one.uri, one.suite)
     if vendor is None:
         return (False, (), "", "")
     try:
@@ -64,7 +65,7 @@ def _key(one: Repository) -> Relation:
         found != vendor.fingerprint,
         ("key",),
         found,
-        f"only {vendor.fingerprint}, NVIDIA's key for this repository; download it from "
+        f"only {vendor.fingerprint}, {vendor.of} key for this repository; download it from "
         f"{vendor.key}",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,6 +12,7 @@ from lockstep.roles import declared
 from lockstep.spec import Problem, load
 from tests.spec.kubernetes_example import SLURM, description, with_both
 
+KEYS = Path(__file__).parents[2] / "inventories" / "keys"
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -40,6 +42,16 @@ def node(index: int, **fields: object) -> Change:
     return lambda wanted: wanted["nodes"][index].update(fields)
 
 
+def project_repository(minor: str, key: str = "kubernetes.asc") -> Change:
+    one = {
+        "name": "kubernetes",
+        "uri": f"https://pkgs.k8s.io/core:/stable:/v{minor}/deb",
+        "suite": "/",
+        "key": (KEYS / key).read_text(encoding="ascii"),
+    }
+    return lambda wanted: wanted["software"]["repositories"].append(one)
+
+
 HERE = ("scheduler",)
 CASES = (
     Case(
@@ -47,7 +59,30 @@ CASES = (
         kube(version="1.36.1"),
         (*HERE, "version"),
         "1.36.1",
-        "1.33 or 1.34",
+        "1.33 or 1.34, such as 1.34.0. From 1.35, the kubelet does not start with cgroup v1. From "
+        "1.36, the kubelet needs containerd 2, which Debian 13 does not have",
+    ),
+    Case(
+        "a version without cgroup v1",
+        kube(version="1.35.0"),
+        (*HERE, "version"),
+        "1.35.0",
+        "1.33 or 1.34, such as 1.34.0. From 1.35, the kubelet does not start with cgroup v1",
+    ),
+    Case(
+        "a repository of another minor version",
+        project_repository("1.33"),
+        ("software", "repositories", 1, "uri"),
+        "https://pkgs.k8s.io/core:/stable:/v1.33/deb",
+        "the repository of 1.34, as scheduler.version is 1.34.4; this one has only 1.33",
+    ),
+    Case(
+        "another key for the project's repository",
+        project_repository("1.34", "example.net.asc"),
+        ("software", "repositories", 1, "key"),
+        "97F4B05195AA7F6087BD69F81F3006671A98B1A9",
+        "only DE15B14486CD377B9E876E1A234654DA9A296436, the Kubernetes project's key for this "
+        "repository; download it from https://pkgs.k8s.io/core:/stable:/v1.34/deb/Release.key",
     ),
     Case("a series only", kube(version="1.34"), (*HERE, "version"), "1.34", "such as 1.34.0"),
     Case(
@@ -342,4 +377,5 @@ def test_it_is_refused(case: Case) -> None:
 
 def test_the_examples_are_valid() -> None:
     assert problems(lambda wanted: None) == []
+    assert problems(project_repository("1.34")) == []
     assert problems(lambda wanted: None, with_both) == []

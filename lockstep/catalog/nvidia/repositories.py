@@ -18,12 +18,14 @@ _CUDA = "https://developer.download.nvidia.com/compute/cuda/repos"
 
 @dataclass(frozen=True)
 class Signed:
-    """A repository of NVIDIA."""
+    """A repository of NVIDIA, or of another project that signs its own packages."""
 
     key: str
     """Address of the ASCII-armored public key."""
     fingerprint: str
     """The fingerprint of the key: 40 hexadecimal digits (RFC 9580, version 4)."""
+    of: str = "NVIDIA's"
+    """Whose key it is, in a message."""
 
 
 REPOSITORIES: Mapping[str, Signed] = {
@@ -76,7 +78,7 @@ def cuda_folder(uri: str, suite: str = "/") -> str:
 
     ``sbsa`` is NVIDIA's word for servers with arm64 processors.
     """
-    address = _address(uri, suite)
+    address = flat_address(uri, suite)
     return address.rpartition("/")[2] if address and address.startswith(f"{_CUDA}/") else ""
 
 
@@ -90,7 +92,7 @@ def of_vendor(uri: str, suite: str = "/") -> Signed | None:
         uri: the address of the repository.
         suite: its suite; the path of a flat repository continues with it.
     """
-    address = _address(uri, suite) or ""
+    address = flat_address(uri, suite) or ""
     known = doca.repository(address)
     if known is not None and known.fingerprint:
         key = f"{address}/doca_keyring.gpg (gpg --import, then --export --armor)"
@@ -100,10 +102,10 @@ def of_vendor(uri: str, suite: str = "/") -> Signed | None:
 
 def of_doca(uri: str, suite: str = "/") -> doca.DocaRepository | None:
     """Return what the address of a repository of DOCA-Host says; None for other repositories."""
-    return doca.repository(_address(uri, suite) or "")
+    return doca.repository(flat_address(uri, suite) or "")
 
 
-def _address(uri: str, suite: str) -> str | None:
+def flat_address(uri: str, suite: str) -> str | None:
     """Return the address of a flat repository in the form of ``REPOSITORIES``."""
     try:
         parts = urlsplit(uri.replace("$(ARCH)", "amd64"))
