@@ -49,8 +49,10 @@ for pod in $(kubectl get pods -l app=names -o name); do
 done
 
 step "GPUs: a pod with two sees its two, and one with nine waits"
-within 90 prints 8 kubectl get nodes worker1 \
-    -o 'jsonpath={.status.allocatable.nvidia\.com/gpu}'
+for number in $(seq "$WORKERS"); do
+    within 90 prints 8 kubectl get nodes "worker$number" \
+        -o 'jsonpath={.status.allocatable.nvidia\.com/gpu}'
+done
 kubectl apply -f - < scripts/kubernetes/gpus.yaml
 within 60 kubectl wait --for=jsonpath='{.status.phase}'=Succeeded pod/two --timeout=5s
 kubectl logs two

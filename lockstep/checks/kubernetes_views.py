@@ -6,6 +6,7 @@ Expected values come from the plan.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from pydantic import JsonValue
@@ -204,7 +205,11 @@ def allocatable(view: View, entry: dict[str, JsonValue]) -> Items:
 
 
 def allocatable_expected(view: View) -> dict[str, JsonValue]:
-    """Return the CPUs without the reserved ones, and the size of the planned huge pages."""
+    """Return the CPUs without the reserved ones, the size of the planned huge pages, and the GPUs.
+
+    MIG devices are resources with the names of their profiles (k8s-device-plugin 0.19.3,
+    internal/rm/rm.go, AddDefaultResourcesToConfig).
+    """
     plan, hardware = view.plan.kubernetes, view.plan.hardware
     reserved = 0
     if plan.confines:
@@ -215,6 +220,9 @@ def allocatable_expected(view: View) -> dict[str, JsonValue]:
     gpu = view.plan.gpu
     if gpu is not None and offers_gpus(view):
         found[GPU] = float(gpu.count)
+    if gpu is not None and has_gpus(view.plan):
+        for profile, number in Counter(gpu.mig).items():
+            found[f"nvidia.com/mig-{profile.replace('+', '.')}"] = float(gpu.count * number)
     return found
 
 

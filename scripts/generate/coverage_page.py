@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lockstep.checks.catalogue import all_rules
 from scripts.generate.coverage_entries import ENTRIES, OURS, TOPICS, Entry
-from tests.lab import drifts, kernel_drifts
+from tests.lab import drifts, kernel_drifts, test_kubernetes_drifts
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests/lab"
@@ -48,7 +48,7 @@ NOT_IN_A_LAB = {
 def shown() -> dict[str, frozenset[str]]:
     """Return lab -> rules for which a test on its machines expects a finding."""
     found = {
-        LIGHT: {one.rule for one in drifts.DRIFTS},
+        LIGHT: {one.rule for one in (*drifts.DRIFTS, *test_kubernetes_drifts.DRIFTS)},
         OWN_KERNEL: {one.rule for one in kernel_drifts.DRIFTS},
     }
     known = {rule.id for rule in all_rules()}

@@ -296,6 +296,7 @@ OF_KUBERNETES = (
     "restore.restored",
     "restore.stopped",
     "restore.verified",
+    "uncordon.uncordoned",
     "upgrade.allowed",
     "upgrade.upgraded",
 )

@@ -27,6 +27,17 @@ API_SERVER = "/etc/kubernetes/lockstep-apiserver"
 MANIFESTS = "/etc/kubernetes/manifests"
 CLASS = "lockstep/hardware-class"
 REPORTED_S = 45
+ANNOTATED = f"{KUBECTL} -n vision %s resourcequota lockstep"
+MINE = (
+    f"{KUBECTL} -n vision delete configmap mine --ignore-not-found && "
+    f"{KUBECTL} -n vision create configmap mine --from-literal=of=kept && "
+    f"{ANNOTATED % 'annotate'} mine=kept"
+)
+"""What others have beside the managed objects, and on one of them."""
+STILL_MINE = (
+    f"{KUBECTL} -n vision get configmap mine -o jsonpath='{{.data.of}} ' && "
+    f"{ANNOTATED % 'get'} -o jsonpath='{{.metadata.annotations.mine}}'"
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,9 @@ DRIFTS = (
           "file.content", "worker2", "/etc/default/kubelet"),
     Drift("pods' network edited", "worker1", f"sed -i 's/\"mtu\": [0-9]*/\"mtu\": 1400/' {CNI}",
           "file.content", "worker1", CNI),
+    Drift("containerd's settings edited", "worker1",
+          "echo '# mine' >>/etc/containerd/lockstep-cri.toml", "file.content", "worker1",
+          "/etc/containerd/lockstep-cri.toml"),
     Drift("list of routes cut", "worker2", f"sed -i '$d' {ROUTES}", "file.content", "worker2",
           ROUTES),
     Drift("pods' servers for names changed", "worker1",
@@ -159,6 +173,7 @@ def pods() -> Iterator[Lab]:
 
 def test_each_drift_is_named_and_one_deploy_repairs_them(pods: Lab) -> None:
     assert pods.check().named == set()
+    pods.on("head", MINE)
     for drift in DRIFTS:
         pods.on(drift.at, drift.script)
     checked = pods.check()
@@ -174,6 +189,7 @@ def test_each_drift_is_named_and_one_deploy_repairs_them(pods: Lab) -> None:
     # The deploy started the kubelet of worker2, and does not wait for GPUs of a cordoned node.
     names_after_a_start_of_the_kubelet(pods, set())
     assert pods.deploy().changed == []
+    assert pods.on("head", STILL_MINE).split() == ["kept", "kept"]
 
 
 def names_after_a_start_of_the_kubelet(pods: Lab, expected: set[tuple[str, str, str]]) -> None:

@@ -87,6 +87,17 @@ def test_pods_see_their_own_gpus_and_no_others(started: Lab) -> None:
     assert "Insufficient nvidia.com/gpu" in kubectl(started, "describe pod nine")
 
 
+def test_nodes_have_the_labels_of_gpu_and_node_feature_discovery(started: Lab) -> None:
+    found = json.loads(kubectl(started, f"get node {NODE} -o json"))["metadata"]["labels"]
+    kernel = started.on(NODE, "uname -r").strip()
+    expected = {
+        "nvidia.com/gpu.product": "NVIDIA-H200",
+        "nvidia.com/gpu.count": "8",
+        "feature.node.kubernetes.io/kernel-version.full": kernel,
+    }
+    assert {name: found.get(name) for name in expected} == expected
+
+
 def health(lab: Lab) -> dict[str, Any]:
     """The condition that the node check sets, and whether the node takes pods."""
     node = json.loads(kubectl(lab, f"get node {NODE} -o json"))
@@ -148,6 +159,7 @@ def test_another_layout_of_mig_devices_becomes_other_resources(started: Lab) -> 
         assert gpu.startswith("GPU-")
         assert mig.startswith("MIG-")
         kubectl(started, "delete pod part --now --timeout=60s")
+        assert started.check(inventory=MIG).named == set()
     finally:
         deployed = started.deploy(inventory=INVENTORY)
     assert deployed.status == 0, deployed.errors

@@ -44,8 +44,8 @@ KILLED = {
     # The shell that runs kubeadm would note its end, and a lost connection ends no command.
     SESSION: "pkill -KILL -x kubeadm; pkill -KILL -u ops",
 }
-WITHIN_S = 420
-"""The limit of an operation that runs kubeadm."""
+WITHIN_S = 230
+"""The whole next deploy takes less than the four minutes of one of kubeadm's own waits."""
 NODE_IS_READY = (
     "kubectl --kubeconfig /etc/kubernetes/admin.conf wait node {} --for=condition=Ready "
     "--timeout=60s"

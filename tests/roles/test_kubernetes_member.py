@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyinfra.api import State, StringCommand
 
 from lockstep.facts.files import existing
 from lockstep.plan.kubernetes import (
@@ -19,8 +23,10 @@ from lockstep.plan.kubernetes import (
     RESTORING,
     STATE,
 )
+from lockstep.roles.operations import kubernetes_heads
 from lockstep.roles.operations import kubernetes_member as member
 from lockstep.roles.operations import operation as of_operations
+from lockstep.secrets import Secrets
 from tests.golden.write import plan_of
 from tests.plan.test_virtual_address import planned, three_heads
 from tests.roles.local import Done, asked, noting, read_below, run
@@ -187,3 +193,34 @@ def test_an_api_server_that_hangs_does_not_fail_a_worker(
     with caplog.at_level("INFO"):
         assert run(member.registered, plan=PLAN.nodes["worker01"]) == Done(True, 0, "")
     assert "unknown whether worker01 is registered: " in caplog.text
+
+
+def test_a_token_lives_for_minutes_and_is_only_on_standard_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """kubeadm deletes nothing: the file with the token is removed, and the token ends by itself."""
+    made: list[str] = []
+    said: list[str] = []
+    logged = SimpleNamespace(log=said.append, log_styled=lambda text, **_: said.append(text))
+    monkeypatch.setattr(member, "host", SimpleNamespace(state=State(), **vars(logged)))
+    monkeypatch.setattr(member, "connector_arguments", lambda host: {})
+    monkeypatch.setattr(kubernetes_heads, "forget", lambda *_: None)
+    monkeypatch.setattr(kubernetes_heads, "said", lambda *given: made.append(given[-1]))
+    monkeypatch.setattr(member, "public_key_hash", lambda certificate: "sha256:00")
+    secrets = cast("Secrets", SimpleNamespace(kubernetes={"ca.crt": b""}))
+    (command,) = member._join(PLAN.nodes["worker01"], secrets)
+    assert isinstance(command, StringCommand)
+    document = json.loads(str(command.connector_arguments["_stdin"]))
+    token = document["discovery"]["bootstrapToken"]["token"]
+    secret = token.partition(".")[2]
+    assert len(secret) == 16
+    text = command.get_raw_value()
+    assert secret not in text
+    assert not any(secret in line for line in said)
+    assert "umask 077" in text
+    assert "rm -f $f" in text
+    (manifest,) = made
+    data = json.loads(manifest)["stringData"]
+    assert data["token-secret"] == secret
+    left = datetime.fromisoformat(data["expiration"]) - datetime.now(UTC)
+    assert timedelta(minutes=5) < left <= timedelta(minutes=15)

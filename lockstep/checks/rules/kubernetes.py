@@ -125,9 +125,9 @@ RULES = (
     ),
     Rule(
         id="kubernetes.allocatable",
-        claim="Every node offers pods the planned CPUs, huge pages and GPUs.",
+        claim="Every node offers pods the planned CPUs, huge pages, GPUs and MIG devices.",
         why="What a node does not offer stays idle, and what it lacks makes pods fail.",
-        blind="Memory, which memory.at_least checks, and MIG devices.",
+        blind="Memory, which memory.at_least checks.",
         source="Kubernetes API, Node: status.allocatable",
         reading="kubernetes.nodes",
         look=views.of_entry(views.allocatable),
@@ -261,8 +261,8 @@ RULES = (
         text=Text(lambda value: f"{value} days left"),
         severity=Severities(Severity.WARNING, of=_ends_soon),
         repair=by_hand(
-            "on {node}: kubeadm certs renew all, then restart the static pods by moving their "
-            "files away for 20 s; the kubelet renews its own certificate if it runs"
+            "deploy the heads again: the role kubernetes_control_plane renews the certificates of "
+            "the control plane; the kubelet of {node} renews its own certificate while it runs"
         ),
         applies=views.concerned,
     ),
