@@ -48,6 +48,8 @@ _cluster = plan_or_exit(
                     "count": 8,
                     "numa": {0: "0-3", 1: "4-7"},
                     "nvswitch": True,
+                    # Persistence, ECC and the compute mode keep their defaults.
+                    "power_limit_w": 700,
                 },
                 "nics": {
                     "count": 8,
@@ -65,6 +67,9 @@ _cluster = plan_or_exit(
                 ],
                 # Two whole cores per socket are for the system, the kubelet and exporters.
                 "housekeeping_cpus": "0-1,56-57,112-113,168-169",
+                # Declared, compared and reported; Lockstep installs no firmware. The versions
+                # show the form: declare those that your machines' vendor supports.
+                "firmware": {"vbios": "96.00.99.00.01", "rdma": "28.43.2026", "bmc": "1.74"},
                 "kernel": {
                     "transparent_hugepages": "madvise",
                     "transparent_hugepages_defrag": "defer+madvise",
@@ -74,6 +79,7 @@ _cluster = plan_or_exit(
                     "iommu": "pt",
                     "isolation": ["managed_irq"],
                 },
+                "kernel_args": ["init_on_alloc=0"],
             },
         },
         # Each node has a /64 for its pods: those of worker01 are fd5a:7c1e:3000:100::/64.
@@ -104,11 +110,18 @@ _cluster = plan_or_exit(
         ],
         "os": {
             "release": "debian_13",
+            "time_zone": "Etc/UTC",
             "sysctl": {
                 "net.core.somaxconn": "4096",
+                "net.core.rmem_max": "536870912",
+                "net.core.wmem_max": "536870912",
                 "net.ipv6.conf.all.accept_ra": "0",
                 "net.ipv6.conf.default.accept_ra": "0",
+                "vm.swappiness": "1",
             },
+            # What nodes accept from others, pods among them, follows from their roles
+            # (docs/firewall.md); the file servers connect back to their clients.
+            "firewall": {"kind": "nftables", "trusted": ["fd5a:7c1e:5000::/64"]},
         },
         "time": {"servers": ["time1.example.net", "time2.example.net"]},
         "scheduler": {
@@ -119,6 +132,8 @@ _cluster = plan_or_exit(
             # The heads keep this address: it moves when the one that has it fails.
             "virtual_address": "fd5a:7c1e:1000::10",
             "system_memory_mib": 65536,
+            # It has the images of all other registries under their own names.
+            "registry_mirror": "https://registry.example.net",
             "namespaces": [
                 {
                     "name": "vision",
@@ -175,6 +190,7 @@ _cluster = plan_or_exit(
                 "packaging": "nvidia",
                 "driver": "590.48.01",
                 "modules": "open",
+                "module_options": {"NVreg_RestrictProfilingToAdminUsers": "0"},
                 "cuda": ["13.1"],
                 "cuda_parts": "runtime",
                 "fabric_manager": "590.48.01",
@@ -182,8 +198,21 @@ _cluster = plan_or_exit(
                 "dcgm": "4.6.0",
                 "dcgm_exporter": "4.8.3",
                 "container_toolkit": "1.19.1",
+                # The kernel's part of both is on the host; NCCL and cuFile come with the images.
+                "gdrcopy": "2.5.1",
+                "nvidia_fs": "2.28.4",
             },
+            # NVIDIA's RDMA drivers and libraries instead of the distribution's (docs/fabric.md).
+            # The repository "site" has them here; NVIDIA's own is
+            # https://linux.mellanox.com/public/repo/doca/3.3.0/debian13/x86_64, suite "./".
+            "rdma": {"stack": "doca_ofed", "version": "3.3.0"},
             "containers": {"engines": ["containerd"]},
+            # DKMS signs the driver's modules with this key, so that machines with Secure Boot load
+            # them (docs/kernel-modules.md). Replace both by those of your site.
+            "module_signing": {
+                "key": "/srv/lockstep/keys/modules.key",
+                "certificate": (_keys / "modules.pem").read_text(encoding="ascii"),
+            },
         },
     },
     __file__,

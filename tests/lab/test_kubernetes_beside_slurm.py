@@ -54,8 +54,15 @@ def shown(lab: Lab, node: str) -> dict[str, str]:
     return {name: lab.on(node, command).strip() for name, command in SHOWN.items()}
 
 
-def test_workers_of_one_class_show_the_same_under_both_schedulers(both: Lab) -> None:
+def test_workers_of_one_class_show_the_same_under_both_schedulers(
+    both: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     slurm, pods = shown(both, SLURM), shown(both, PODS)
+    with capsys.disabled():
+        print(f"\n{'':44}{'under Slurm':62}under Kubernetes")
+        for name in SHOWN:
+            one, other = (" ".join(values[name].split())[:60] for values in (slurm, pods))
+            print(f"{name:44}{one:62}{other}")
     differing = {name: (slurm[name], pods[name]) for name in SHOWN if slurm[name] != pods[name]}
     assert differing == {}
     assert {name: slurm[name] for name in EXPECTED} == EXPECTED

@@ -222,6 +222,18 @@ def test_certificates_that_end_soon_are_renewed_by_one_deploy(heads: Heads) -> N
     heads.is_settled()
 
 
+def everything(heads: Heads) -> set[str]:
+    """Kind, namespace and name of each object that lasts; a token ends after minutes."""
+    kinds = (
+        "namespaces,nodes,configmaps,secrets,services,serviceaccounts,deployments,daemonsets,"
+        "resourcequotas,limitranges,roles,rolebindings,clusterroles,clusterrolebindings,"
+        "storageclasses,priorityclasses,customresourcedefinitions,runtimeclasses"
+    )
+    columns = "K:.kind,S:.metadata.namespace,N:.metadata.name"
+    words = f"get {kinds} -A --no-headers -o custom-columns={columns}"
+    return {line for line in heads.kubectl(words).splitlines() if "bootstrap-token" not in line}
+
+
 def test_etcd_lost_on_all_heads_is_restored_with_all_objects(heads: Heads) -> None:
     deployment = (
         f"create deployment web -n {SPACE} --image docker.io/library/busybox:1.37 -- "
@@ -243,6 +255,7 @@ def test_etcd_lost_on_all_heads_is_restored_with_all_objects(heads: Heads) -> No
         "head",
         f"systemctl start lockstep-etcd-snapshot && ls -d {SNAPSHOTS}/* | tail -n 1",
     ).strip()
+    before = everything(heads)
     heads.kubectl(f"create configmap later -n {SPACE}")
     for name in HEADS:
         heads.lab.on(name, f"rm -rf /var/lib/etcd/member && {CRICTL} stop $({ETCD})")
@@ -252,6 +265,7 @@ def test_etcd_lost_on_all_heads_is_restored_with_all_objects(heads: Heads) -> No
     heads.is_settled()
     assert heads.members() == list(HEADS)
     heads.ready(*NODES)
+    assert before - everything(heads) == set()
     assert heads.get(f"configmap settings -n {SPACE}")["data"] == {"key": "value"}
     assert heads.get(f"secret password -n {SPACE}")["data"] == {"key": "aGlkZGVu"}
     heads.kubectl(f"{available} --request-timeout=70s")

@@ -68,6 +68,49 @@ BUDGET = {
     "spec": {"minAvailable": 2, "selector": {"matchLabels": LABELS}},
 }
 
+FIRST = "worker1"
+"""The worker that is upgraded first; the job is on the others."""
+SERVER = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "server"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "server"}},
+        "template": {
+            "metadata": {"labels": {"app": "server"}},
+            "spec": {
+                "terminationGracePeriodSeconds": 1,
+                "affinity": {
+                    "nodeAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [
+                            {
+                                "weight": 100,
+                                "preference": {
+                                    "matchExpressions": [
+                                        {
+                                            "key": "kubernetes.io/hostname",
+                                            "operator": "In",
+                                            "values": [FIRST],
+                                        }
+                                    ]
+                                },
+                            }
+                        ]
+                    }
+                },
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "docker.io/library/busybox:1.37",
+                        "command": ["/bin/busybox", "sleep", "36000"],
+                    }
+                ],
+            },
+        },
+    },
+}
+"""It prefers the first worker, and runs elsewhere while that one is drained."""
+
 
 @pytest.fixture(scope="module")
 def older() -> Iterator[Lab]:
@@ -89,9 +132,9 @@ def versions(lab: Lab) -> dict[str, str]:
     return dict(line.split() for line in said.splitlines() if line.count(" ") == 1)
 
 
-def pods_of_the_job(lab: Lab) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(kubectl(lab, "get pods -l app=pair -o json"))["items"]
-    return found
+def pods_of(lab: Lab, app: str) -> list[dict[str, Any]]:
+    listed = json.loads(kubectl(lab, f"get pods -l app={app} -o json"))["items"]
+    return [pod for pod in listed if "deletionTimestamp" not in pod["metadata"]]
 
 
 def runs_until(
@@ -127,10 +170,13 @@ def test_another_deploy_refuses_a_node_with_another_version(older: Lab) -> None:
 
 def test_nodes_are_upgraded_one_by_one_after_their_jobs(older: Lab, tmp_path: Path) -> None:
     kubectl(older, f"label --overwrite nodes {' '.join(sorted(WITH_JOB))} pair=yes")
-    objects = {"apiVersion": "v1", "kind": "List", "items": [BUDGET, JOB]}
+    objects = {"apiVersion": "v1", "kind": "List", "items": [BUDGET, JOB, SERVER]}
     kubectl(older, "apply -f -", json.dumps(objects))
     kubectl(older, "wait --for=jsonpath='{.status.ready}'=2 job/pair --timeout=90s")
-    before = pods_of_the_job(older)
+    kubectl(older, "rollout status deployment server --timeout=60s")
+    (server,) = pods_of(older, "server")
+    assert server["spec"]["nodeName"] == FIRST
+    before = pods_of(older, "pair")
     assert {pod["spec"]["nodeName"] for pod in before} == WITH_JOB
     seen: list[str] = []
     log = tmp_path / "upgrade"
@@ -146,14 +192,17 @@ def test_nodes_are_upgraded_one_by_one_after_their_jobs(older: Lab, tmp_path: Pa
         )
     with running:
         try:
-            runs_until(older, running, log, seen, "worker1")
+            runs_until(older, running, log, seen, FIRST)
             until = time.monotonic() + 60
             while "unschedulable" not in kubectl(older, "get node worker2 -o yaml"):
                 assert time.monotonic() < until, log.read_text()
                 time.sleep(1)
             time.sleep(10)
-            assert seen == ["head", "worker1"]
-            during = pods_of_the_job(older)
+            assert seen == ["head", FIRST]
+            (evicted,) = pods_of(older, "server")
+            assert evicted["metadata"]["uid"] != server["metadata"]["uid"]
+            assert evicted["spec"]["nodeName"] in WITH_JOB, "the drained node had it"
+            during = pods_of(older, "pair")
             assert [pod["metadata"]["uid"] for pod in during] == [
                 pod["metadata"]["uid"] for pod in before
             ]
