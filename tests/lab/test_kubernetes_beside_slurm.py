@@ -59,10 +59,10 @@ def test_workers_of_one_class_show_the_same_under_both_schedulers(
 ) -> None:
     slurm, pods = shown(both, SLURM), shown(both, PODS)
     with capsys.disabled():
-        print(f"\n{'':44}{'under Slurm':62}under Kubernetes")
+        print(f"\n{'':60}{'under Slurm':62}under Kubernetes")
         for name in SHOWN:
             one, other = (" ".join(values[name].split())[:60] for values in (slurm, pods))
-            print(f"{name:44}{one:62}{other}")
+            print(f"{name:60}{one:62}{other}")
     differing = {name: (slurm[name], pods[name]) for name in SHOWN if slurm[name] != pods[name]}
     assert differing == {}
     assert {name: slurm[name] for name in EXPECTED} == EXPECTED
