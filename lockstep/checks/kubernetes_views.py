@@ -16,7 +16,7 @@ from lockstep.checks.looks import made
 from lockstep.checks.rule import Look
 from lockstep.checks.rules.boot import own_kernel
 from lockstep.checks.slurm_states import OUR_MARK
-from lockstep.plan.kubernetes import SANDBOX_IMAGE, control_planes
+from lockstep.plan.kubernetes import CORDONED, SANDBOX_IMAGE, control_planes
 from lockstep.plan.kubernetes_gpus import has_gpus
 from lockstep.plan.kubernetes_releases import releases
 from lockstep.probe.record import MISSING, Unread, item
@@ -24,9 +24,9 @@ from lockstep.spec import Service
 from lockstep.spec.names import cpus
 
 SILENT, OURS = "silent", "ours"
-OUR_CONDITION, OUR_CORDON = "LockstepHealthy", "lockstep/cordoned"
-"""The condition and the annotation of a Node that Lockstep's node check sets. Its reasons begin as
-in Slurm (``OUR_MARK``); those of rollouts begin otherwise."""
+OUR_CONDITION = "LockstepHealthy"
+"""The condition of a Node that Lockstep's node check sets. The reasons of its cordons begin as in
+Slurm (``OUR_MARK``); those of rollouts begin otherwise."""
 AUTOMATIC = ("node.kubernetes.io/", "lockstep/")
 """Prefixes of taints that follow from a node's state (Kubernetes, Taints and Tolerations)."""
 UNITS = {"": 1, "m": 0.001, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -108,7 +108,7 @@ def state(view: View, entry: dict[str, JsonValue]) -> Items:
 
 
 def _cordoned_because(entry: dict[str, JsonValue]) -> str:
-    return str(_map(entry, "annotations").get(OUR_CORDON) or "")
+    return str(_map(entry, "annotations").get(CORDONED) or "")
 
 
 def state_tags(view: View, device: str) -> frozenset[str]:

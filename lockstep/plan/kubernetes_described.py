@@ -76,7 +76,7 @@ def namespaces(settings: Kubernetes) -> list[Object]:
 
 def _namespace(name: str, level: str, settings: Kubernetes) -> Object:
     """Return a namespace; the rules of its level are those of the release of Kubernetes."""
-    version = "v" + ".".join(settings.version.split(".")[:2])
+    version = f"v{settings.minor_version}"
     prefix = "pod-security.kubernetes.io"
     labels = {
         f"{prefix}/{mode}{part}": value

@@ -125,3 +125,8 @@ class Kubernetes(Model):
     """Certificates of the control plane."""
     snapshots: Snapshots | None = Snapshots()
     """Snapshots of etcd; None: none are made."""
+
+    @property
+    def minor_version(self) -> str:
+        """The version without its last number, such as 1.34; repositories and policies have it."""
+        return ".".join(self.version.split(".")[:2])

@@ -70,7 +70,7 @@ def _settings(
     version = management.prefix.version if management else settings.pod_prefix.version
     bits = (32 if settings.service_prefix.version == 4 else 128) - settings.service_prefix.prefixlen
     node_bits = 64 if settings.pod_prefix.version == 6 else 24
-    series = ".".join(settings.version.split(".")[:2])
+    series = settings.minor_version
     kubelet = settings.kubelet
     yield from violated(
         here,
@@ -274,7 +274,7 @@ def _needs(series: str) -> str:
 
 def _software(cluster: Cluster, settings: Kubernetes) -> Iterator[Problem]:
     """Find software that Kubernetes does not work with, and repositories without its packages."""
-    series = ".".join(settings.version.split(".")[:2])
+    series = settings.minor_version
     offered = {
         minor: number
         for number, one in enumerate(cluster.software.repositories)

@@ -17,6 +17,7 @@ from lockstep.node.check.judge import Result
 from lockstep.node.check.kubernetes import CONDITION, CORDONED, bring_back, take_out
 from lockstep.node.readers.kubernetes import Conflict
 from lockstep.node.readers.reading import Unread
+from lockstep.plan import kubernetes as plan_kubernetes
 from lockstep.roles.steps.reboot.decision import OURS
 from tests.golden.write import plan_of
 
@@ -217,4 +218,4 @@ def test_workers_of_kubernetes_know_their_scheduler() -> None:
 
 def test_the_rules_know_the_condition_and_the_annotation() -> None:
     assert kubernetes_views.OUR_CONDITION == CONDITION
-    assert kubernetes_views.OUR_CORDON == CORDONED
+    assert plan_kubernetes.CORDONED == CORDONED
